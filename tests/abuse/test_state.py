@@ -17,7 +17,7 @@ from penstock import Serdes, Stores, TaskId, TopicPartition
 from penstock.errors import PenstockError, ProcessorStateError, SerializationError
 from penstock.query.position import Position
 from penstock.record import RawRecord, RecordContext
-from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.spark.vectors import Vector
 from penstock.state.buffers.changelog import read_changelog_record
 from penstock.state.buffers.values import BufferValue, Reader

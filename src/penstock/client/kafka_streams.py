@@ -70,8 +70,8 @@ from penstock.log_lines import tell_again
 from penstock.metrics.registry import Metric, MetricName
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
-from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.node_serdes import check_serdes
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.driver.placement import SessionStoppedError
 from penstock.spark.driver.session import lanes_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.operator import Operator
+from penstock.batches.batch_processor import Operator
 from penstock.operators.types import ForeachAction
 from penstock.processor import Processor
 from penstock.record import Record
@@ -30,5 +30,4 @@ class ForeachProcessorSupplier(Operator):
         self.action = action
 
     def __call__(self) -> ForeachProcessor:
-        """Each task gets a processor of its own."""
         return ForeachProcessor(self.action)

@@ -6,7 +6,7 @@ import logging
 import struct
 from collections.abc import Callable, Sequence
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.errors import ConfigError, ProcessorStateError, SerializationError
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
@@ -64,9 +64,9 @@ class StoreRestorer:
         """Where reading goes on; None: at the beginning of the changelog."""
         return None if self.offset is None else self.offset + 1
 
-    def restore(self, records: Sequence[RawRecord] | RawColumns) -> int:
+    def restore(self, records: Sequence[RawRecord] | RawBatch) -> int:
         """Apply one batch, in the order of its offsets; returns how many records went into the store."""
-        if isinstance(records, RawColumns):
+        if isinstance(records, RawBatch):
             if self._restore_columns(records):
                 return len(records)
             records = list(records)
@@ -91,7 +91,7 @@ class StoreRestorer:
                 "reset the application to begin anew"
             ) from exc
 
-    def _restore_columns(self, columns: RawColumns) -> bool:
+    def _restore_columns(self, columns: RawBatch) -> bool:
         """Put columns into RocksDB as they are; False, with nothing done, where records have to be looked at one by one."""
         engine = self._rocksdb
         if engine is None or self.reads_headers or not len(columns) or None in columns.keys:

@@ -23,7 +23,7 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import Membership
 from penstock.log_bounds import LogBounds
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.messages import BatchReport, Failure, TaskStart, ThreadReport
 from penstock.spark.plan import Plan
 

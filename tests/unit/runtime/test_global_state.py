@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from penstock.batches.record_batch import UnreadableBatch
 from penstock.clock import ManualClock
-from penstock.columns.columns import UnreadableBatch
 from penstock.errors import DeserializationError, ProcessingError, StreamsError
 from penstock.ids import TopicPartition
 from penstock.log_bounds import LogBounds

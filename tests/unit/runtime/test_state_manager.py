@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.columns.columns import RawColumns, UnreadableBatch
+from penstock.batches.record_batch import RawBatch, UnreadableBatch
 from penstock.errors import ProcessorStateError, StreamsError, TaskCorruptedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_bounds import LogBounds
@@ -97,8 +97,8 @@ def test_should_go_on_restoring_where_the_store_has_got_to() -> None:
     assert state.changelog_offsets == {CHANGELOG: 10}
 
 
-def damaged() -> RawColumns:
-    found = RawColumns(*CHANGELOG, [9], [0], [b"k"], [b"v"])
+def damaged() -> RawBatch:
+    found = RawBatch(*CHANGELOG, [9], [0], [b"k"], [b"v"])
     found.unreadable = (UnreadableBatch(5, 9, "Decompression failed"),)
     return found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.ids import TopicPartition
 from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.restore import StoreRestorer
@@ -34,7 +34,7 @@ def restore_for_ever(folder: Path) -> None:
         start = restorer.next_offset or 0
         offsets = range(start, start + STEP)
         keys: list[bytes | None] = [b"%d" % offset for offset in offsets]
-        restorer.restore(RawColumns(*CHANGELOG, offsets, list(offsets), keys, [b"v"] * STEP))
+        restorer.restore(RawBatch(*CHANGELOG, offsets, list(offsets), keys, [b"v"] * STEP))
         print(start, flush=True)
 
 

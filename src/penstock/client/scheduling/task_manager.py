@@ -28,7 +28,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import consumer_config, reads_committed
 from penstock.kafka.membership import Membership
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.messages import RestoreProgress, TaskStart, ThreadReport
 from penstock.spark.plan import Plan

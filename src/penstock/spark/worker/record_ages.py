@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.ids import TopicPartition
 from penstock.runtime.flow import MOST_AGES
 
@@ -19,7 +19,7 @@ class RecordAges:
         self._read: list[int] = []
         self._ages: list[int] = []
 
-    def read(self, columns: Mapping[TopicPartition, RawColumns]) -> None:
+    def read(self, columns: Mapping[TopicPartition, RawBatch]) -> None:
         """Note the timestamps of some of the records of a batch."""
         for found in columns.values():
             self._read += found.timestamps[:: max(1, len(found) // _SOME)]

@@ -26,14 +26,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+from penstock.batches.record_batch import RawBatch, RecordOrBatch, count_of
 from penstock.clock import monotonic
-from penstock.columns.columns import RawColumns, RecordOrColumns, count_of
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.client_metrics import PRODUCER
 from penstock.kafka.clients import producer_config
 from penstock.kafka.follow import Taken
 from penstock.kafka.produce import LaneProducer
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.runtime.task import TaskCommit
 from penstock.spark.internals import own_executor_id
 from penstock.spark.messages import Application, BatchReport, Residency, RestoreProgress, ThreadReport
@@ -315,8 +315,8 @@ class StreamThread:
             processed += self.tasks.add(task, partition, taken.columns[partition], end)
         given = {task for task, _, _ in read}
         for level in sorted({levels[task.subtopology] for task in self._inputs}):
-            outputs: dict[TaskId, list[RecordOrColumns]] = {}
-            written_back: dict[TaskId, list[RecordOrColumns]] = {}
+            outputs: dict[TaskId, list[RecordOrBatch]] = {}
+            written_back: dict[TaskId, list[RecordOrBatch]] = {}
             tasks = sorted(task for task in self._inputs if levels[task.subtopology] == level)
             for number, task in enumerate(tasks):
                 inputs = self._inputs[task]
@@ -342,7 +342,7 @@ class StreamThread:
                 counted[task] = counted.get(task, 0) + counts
         return list(commits.values()), processed
 
-    def _withdraw(self, task: TaskId, partition: TopicPartition, numbers: range) -> RawColumns | None:
+    def _withdraw(self, task: TaskId, partition: TopicPartition, numbers: range) -> RawBatch | None:
         """What was handed to a task and waits for another of its partitions: at a commit it has to be in the topic."""
         return self.tasks.running[task].task.withdraw(partition, numbers.start)
 

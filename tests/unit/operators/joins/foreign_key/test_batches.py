@@ -1,4 +1,4 @@
-"""A foreign-key join in turns of many records: as columns it gives what it gives record by record."""
+"""A foreign-key join in turns of many records: as batch it gives what it gives record by record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Consumed, Materialized, Produced, Serdes, StreamsBuilder
-from penstock.columns.serdes import deserialize_column, serialize_column
+from penstock.batches.serdes import deserialize_column, serialize_column
 from penstock.operators import (
     SubscriptionResponseWrapper,
     SubscriptionResponseWrapperSerde,
@@ -18,17 +18,17 @@ from penstock.operators import (
     SubscriptionWrapperSerde,
 )
 from penstock.operators.joins.foreign_key.subscription_wrapper import Instruction
-from penstock.topology.column_plan import ColumnThreshold
-from tests.conformance.columns_driver import ColumnsDriver, EagerColumnsDriver
+from penstock.topology.execution_plan import BatchThreshold
+from tests.conformance.batch_driver import BatchDriver, EagerBatchDriver
 from tests.harness.thoroughness import examples
 
 STRING, JSON = Serdes.string(), Serdes.json()
 
 
-class RowsDriver(ColumnsDriver):
-    """The same turns, with no record taken as columns."""
+class RowsDriver(BatchDriver):
+    """The same turns, with no record taken as batch."""
 
-    threshold = ColumnThreshold(1_000_000, 1)
+    threshold = BatchThreshold(1_000_000, 1)
 
 
 def picky(value: Any) -> Any:
@@ -69,7 +69,7 @@ RUNS = st.tuples(st.sampled_from(["left", "right"]), st.lists(st.tuples(KEYS, VA
 TURNS = st.lists(st.lists(RUNS, min_size=1, max_size=4), min_size=1, max_size=4)
 
 
-def run(case: str, turns: Any, driver_class: type[ColumnsDriver]) -> tuple[Any, int]:
+def run(case: str, turns: Any, driver_class: type[BatchDriver]) -> tuple[Any, int]:
     builder = StreamsBuilder()
     CASES[case](builder)
     settings = {"application.id": "app", "bootstrap.servers": "x:1", "processing.exception.handler": "log_and_continue"}
@@ -84,16 +84,16 @@ def run(case: str, turns: Any, driver_class: type[ColumnsDriver]) -> tuple[Any, 
             driver.complete_turn()
         written = {topic: list(map(tuple, records)) for topic, records in driver._outputs.items()}
         stores = {store.name: list(store.all()) for store in driver.own_stores()}
-        return (written, stores), driver.processed_as_columns
+        return (written, stores), driver.processed_in_batches
 
 
 @pytest.mark.parametrize("case", CASES)
 @settings(max_examples=examples(25), deadline=None)
 @given(turns=TURNS)
-def test_should_give_the_same_for_columns_and_for_records(case: str, turns: Any) -> None:
-    by_columns, taken = run(case, turns, EagerColumnsDriver)
+def test_should_give_the_same_in_batches_and_record_by_record(case: str, turns: Any) -> None:
+    batch_nodes, taken = run(case, turns, EagerBatchDriver)
     by_records, none_taken = run(case, turns, RowsDriver)
-    assert by_columns == by_records
+    assert batch_nodes == by_records
     assert taken > 0 == none_taken
 
 

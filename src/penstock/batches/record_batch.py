@@ -1,4 +1,4 @@
-"""Many records as columns: what the second face of an operator works on.
+"""Batches of records: one column, a list, for each field.
 
 A list per field costs a fraction of an object per record: reading, mapping and writing a column are single calls where a
 record at a time would be many. Every column has one entry a row; `headers` is None where no row has any.
@@ -32,10 +32,10 @@ class UnreadableBatch(NamedTuple):
         return SerializationError(f"The record batch of {topic}-{partition} at {offsets} cannot be read: {self.reason}.")
 
 
-class RawColumns:
+class RawBatch:
     """Records of one topic partition as they were read: bytes, in the order of their offsets.
 
-    >>> raw = RawColumns("lines", 0, [7, 8], [100, 101], [None, b"k"], [b"a", b"b"])
+    >>> raw = RawBatch("lines", 0, [7, 8], [100, 101], [None, b"k"], [b"a", b"b"])
     >>> raw[1]
     RawRecord(topic='lines', partition=0, offset=8, timestamp=101, key=b'k', value=b'b', headers=())
     """
@@ -63,8 +63,8 @@ class RawColumns:
         """Batches among these records that could not be read. Only a fetch sets it; whoever fetched takes them out."""
 
     @classmethod
-    def of(cls, topic: str, partition: int, records: Sequence[RawRecord]) -> RawColumns:
-        """The same records as columns."""
+    def of(cls, topic: str, partition: int, records: Sequence[RawRecord]) -> RawBatch:
+        """The same records as a batch."""
         headers = [r.headers for r in records]
         return cls(
             topic,
@@ -99,7 +99,7 @@ class RawColumns:
         """What is known of a record, with the time and headers that were made of it."""
         return RecordContext(timestamp, self.offsets[row], self.partition, self.topic, headers, self.keys[row], self.values[row])
 
-    def extend(self, more: RawColumns) -> None:
+    def extend(self, more: RawBatch) -> None:
         """Put the rows of others behind these."""
         if self.headers is not None or more.headers is not None:
             self.headers = (self.headers or [()] * len(self)) + (more.headers or [()] * len(more))
@@ -113,11 +113,11 @@ class RawColumns:
         self.keys += more.keys
         self.values += more.values
 
-    def rows(self, start: int, stop: int) -> RawColumns:
+    def rows(self, start: int, stop: int) -> RawBatch:
         """Some of the rows, in their order."""
         if start == 0 and stop == len(self):
             return self
-        return RawColumns(
+        return RawBatch(
             self.topic,
             self.partition,
             self.offsets[start:stop],
@@ -133,7 +133,7 @@ class TwoOrigins:
 
     __slots__ = ("_first", "_second")
 
-    def __init__(self, first: RawColumns, second: RawColumns) -> None:
+    def __init__(self, first: RawBatch, second: RawBatch) -> None:
         self._first, self._second = first, second
 
     @property
@@ -148,7 +148,7 @@ class TwoOrigins:
         return self._second.context(row - len(self._first), timestamp, headers)
 
 
-class Columns:
+class RecordBatch:
     """Typed records on their way from one operator to the next.
 
     `origin` are the records they were made of and `sources` the row of each in it; None where it is the same row.
@@ -162,7 +162,7 @@ class Columns:
         values: Sequence[Any],
         timestamps: list[int],
         headers: list[Headers] | None,
-        origin: RawColumns | TwoOrigins,
+        origin: RawBatch | TwoOrigins,
         sources: list[int] | None = None,
     ) -> None:
         self.keys = keys
@@ -175,30 +175,30 @@ class Columns:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def with_values(self, values: Sequence[Any]) -> Columns:
+    def with_values(self, values: Sequence[Any]) -> RecordBatch:
         """The same rows with other values."""
-        return Columns(self.keys, values, self.timestamps, self.headers, self.origin, self.sources)
+        return RecordBatch(self.keys, values, self.timestamps, self.headers, self.origin, self.sources)
 
-    def with_keys(self, keys: Sequence[Any]) -> Columns:
+    def with_keys(self, keys: Sequence[Any]) -> RecordBatch:
         """The same rows with other keys."""
-        return Columns(keys, self.values, self.timestamps, self.headers, self.origin, self.sources)
+        return RecordBatch(keys, self.values, self.timestamps, self.headers, self.origin, self.sources)
 
-    def with_keys_and_values(self, keys: Sequence[Any], values: Sequence[Any]) -> Columns:
+    def with_keys_and_values(self, keys: Sequence[Any], values: Sequence[Any]) -> RecordBatch:
         """The same rows with other keys and values."""
-        return Columns(keys, values, self.timestamps, self.headers, self.origin, self.sources)
+        return RecordBatch(keys, values, self.timestamps, self.headers, self.origin, self.sources)
 
-    def with_rows(self, keys: Sequence[Any], values: Sequence[Any], timestamps: list[int]) -> Columns:
+    def with_rows(self, keys: Sequence[Any], values: Sequence[Any], timestamps: list[int]) -> RecordBatch:
         """The same rows with other keys, values and times."""
-        return Columns(keys, values, timestamps, self.headers, self.origin, self.sources)
+        return RecordBatch(keys, values, timestamps, self.headers, self.origin, self.sources)
 
-    def with_headers(self, headers: list[Headers] | None) -> Columns:
+    def with_headers(self, headers: list[Headers] | None) -> RecordBatch:
         """The same rows with other headers."""
-        return Columns(self.keys, self.values, self.timestamps, headers, self.origin, self.sources)
+        return RecordBatch(self.keys, self.values, self.timestamps, headers, self.origin, self.sources)
 
-    def take(self, rows: list[int]) -> Columns:
+    def take(self, rows: list[int]) -> RecordBatch:
         """Some of the rows, in the given order; a row may come more than once."""
         keys, values, timestamps, headers, sources = self.keys, self.values, self.timestamps, self.headers, self.sources
-        return Columns(
+        return RecordBatch(
             [keys[row] for row in rows],
             [values[row] for row in rows],
             [timestamps[row] for row in rows],
@@ -207,9 +207,9 @@ class Columns:
             rows if sources is None else [sources[row] for row in rows],
         )
 
-    def rows(self, start: int, stop: int) -> Columns:
+    def rows(self, start: int, stop: int) -> RecordBatch:
         """Some of the rows, in their order."""
-        return Columns(
+        return RecordBatch(
             self.keys[start:stop],
             self.values[start:stop],
             self.timestamps[start:stop],
@@ -225,7 +225,7 @@ class Columns:
 
     def partitions(self) -> list[int]:
         """The partition of the record each row was made of."""
-        if isinstance(self.origin, RawColumns):
+        if isinstance(self.origin, RawBatch):
             return [self.origin.partition] * len(self)
         return [self.context(row).partition for row in range(len(self))]
 
@@ -240,7 +240,7 @@ class Columns:
         return self.origin.context(source, self.timestamps[row], () if self.headers is None else self.headers[row])
 
 
-class ProducedColumns:
+class ProducedBatch:
     """Records of bytes for one topic; `partition` None leaves the choice to the producer.
 
     `origin` and `offsets` tell what they were made of, where somebody has to know.
@@ -256,7 +256,7 @@ class ProducedColumns:
         values: Sequence[bytes | None],
         timestamps: list[int],
         headers: list[Headers] | None = None,
-        origin: RawColumns | TwoOrigins | None = None,
+        origin: RawBatch | TwoOrigins | None = None,
         offsets: list[int] | None = None,
     ) -> None:
         self.topic = topic
@@ -281,15 +281,15 @@ class ProducedColumns:
         for key, value, timestamp, some in islice(zip(self.keys, self.values, self.timestamps, headers), start, None):
             yield ProducedRecord(topic, partition, key, value, timestamp, some)
 
-    def by_partition(self, partitions: npt.NDArray[np.int32]) -> list[ProducedColumns]:
-        """The same records with a partition for each, as columns of one partition each, in their order."""
+    def by_partition(self, partitions: npt.NDArray[np.int32]) -> list[ProducedBatch]:
+        """The same records with a partition for each, as batches of one partition each, in their order."""
         order = np.argsort(partitions, kind="stable")
         chosen, begins = np.unique(partitions[order], return_index=True)
         return [self.take(rows.tolist(), partition) for partition, rows in zip(chosen.tolist(), np.split(order, begins[1:]))]
 
-    def take(self, rows: list[int], partition: int | None) -> ProducedColumns:
+    def take(self, rows: list[int], partition: int | None) -> ProducedBatch:
         """Some of the records, in the given order, for a partition."""
-        return ProducedColumns(
+        return ProducedBatch(
             self.topic,
             partition,
             [self.keys[row] for row in rows],
@@ -301,10 +301,10 @@ class ProducedColumns:
         )
 
 
-RecordOrColumns = ProducedRecord | ProducedColumns
+RecordOrBatch = ProducedRecord | ProducedBatch
 
 
-def records_of(produced: Sequence[RecordOrColumns]) -> Iterator[ProducedRecord]:
+def records_of(produced: Sequence[RecordOrBatch]) -> Iterator[ProducedRecord]:
     """What a task wants written, record by record."""
     for item in produced:
         if isinstance(item, ProducedRecord):
@@ -313,6 +313,6 @@ def records_of(produced: Sequence[RecordOrColumns]) -> Iterator[ProducedRecord]:
             yield from item
 
 
-def count_of(produced: Sequence[RecordOrColumns]) -> int:
+def count_of(produced: Sequence[RecordOrBatch]) -> int:
     """How many records those are."""
     return sum(1 if isinstance(item, ProducedRecord) else len(item) for item in produced)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columns.serdes import deserialize_column, serialize_column
+from penstock.batches.serdes import deserialize_column, serialize_column
 from penstock.errors import SerializationError
 from penstock.serdes.codecs import deserialize_json, serialize_json
 

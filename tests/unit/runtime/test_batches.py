@@ -1,4 +1,4 @@
-"""Columns and single records give the same outputs, changelogs, offsets and stores, whatever comes in."""
+"""Batches and single records give the same outputs, changelogs, offsets and stores, whatever comes in."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from penstock import (
     WindowedSerdes,
     Windows,
 )
-from penstock.columns.columns import RawColumns, records_of
+from penstock.batches.record_batch import RawBatch, records_of
 from penstock.ids import TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.record import RawRecord
 from penstock.state.cache import RecordCache
 from tests.harness.thoroughness import examples
-from tests.unit.runtime.harness import TASK, Harness, config, process_as_columns
+from tests.unit.runtime.harness import TASK, Harness, config, process_in_batches
 
 STRING, LONG, JSON = Serdes.string(), Serdes.long(), Serdes.json()
 TEXT = Produced(STRING, STRING)
@@ -329,7 +329,7 @@ def run(
         harness.topic_partitions = {"out": 3, "odd": 2}
         harness.metrics = Metrics("INFO", clock=harness.clock)
         task = harness.open()
-        assert task.takes_columns
+        assert task.takes_batches
         seen: list[Any] = []
         at = {"in": 0, "rows": 0}
         for turn in turns:
@@ -342,10 +342,10 @@ def run(
                     for i, (k, v, t, h) in enumerate(rows)
                 ]
                 at[topic] += len(rows)
-                task.add_records(partition, RawColumns.of(*partition, raw) if columns else raw)
+                task.add_records(partition, RawBatch.of(*partition, raw) if columns else raw)
             task.update_lags(dict.fromkeys(task.input_partitions, 0))
             if columns:
-                process_as_columns(task, until)
+                process_in_batches(task, until)
             else:
                 while task.process():
                     task.maybe_punctuate_stream_time()
@@ -375,7 +375,7 @@ def run(
 @pytest.mark.parametrize("case", CASES)
 @settings(max_examples=examples(10), deadline=None)
 @given(turns=TURNS)
-def test_should_give_the_same_for_columns_and_for_records(case: str, turns: Any) -> None:
+def test_should_give_the_same_in_batches_and_record_by_record(case: str, turns: Any) -> None:
     # With results on close there is no cache; columns log the last state of a window in a turn, as a cache would.
     last_only = "on close" in case
     assert run(CASES[case], turns, True, last_only) == run(CASES[case], turns, False, last_only)

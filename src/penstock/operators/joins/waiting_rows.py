@@ -1,21 +1,21 @@
-"""The face for columns of a left or outer join of two streams: records that have found no partner wait.
+"""A left or outer stream-stream join of batches: records that have found no partner wait.
 
-Who meets whom is known before (`joined_columns.py`), and so is who may have to wait. Then the rows are joined in the order in
-which their records came, as single ones would be (`KStreamKStreamJoinProcessor.join`), but for what they ask of stores: the lists
-of the records that wait are read at once before the first row, and written at once behind the last one, or before somebody looks
-at all of them. A row without key or value, and one with which windows may close, is left to the processor of its side.
+The partners of each row are known before (`joined_rows.py`), and so are the rows that may wait. Each row then goes through
+`KStreamKStreamJoinProcessor.join`, like a single record. The lists of waiting records are read at once before the first row, and
+written at once behind the last row, or before closed windows are looked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from penstock.columns.columns import Columns
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext
-from penstock.operators.joins.joined_columns import Met, Rows, Side, meet, partners_of, results_of
+from penstock.operators.joins.joined_rows import Matches, Rows, Side, match_rows, partners_of, results_of
 from penstock.operators.joins.outer_join_store import (
     LeftOrRightValue,
     TimestampedKeyAndJoinSide,
@@ -23,17 +23,16 @@ from penstock.operators.joins.outer_join_store import (
     raw_waiting_values,
     waiting_key,
 )
-from penstock.operators.joins.shared_times import NOTHING_SEEN
-from penstock.operators.joins.stream_stream_join import Arrival, Partners, WaitingRecords
+from penstock.operators.joins.stream_stream_join import ArrivingRecord, Partners, WaitingRecords
 from penstock.state.layers.list_value import MeteredListValueStore, appended
 
 _NOBODY: Partners = nullcontext(())
 
 
-def join_waiting_columns(left: Side, right: Side, context: OperatorContext) -> Columns:
+def join_waiting_batches(left: Side, right: Side, context: OperatorContext) -> RecordBatch:
     """Join and keep the rows of both sides of a left or outer join; returns the joined rows."""
     sides = Rows(left), Rows(right)
-    arrivals = _RowArrivals(sides, meet(*sides), context)
+    arrivals = _BatchRow(sides, match_rows(*sides), context)
     arrivals.join_all()
     for side in sides:
         side.keep()
@@ -84,10 +83,10 @@ class _Waiting:
             self._keys, self._values, self._times = [], [], []
 
 
-class _RowArrivals(Arrival):
+class _BatchRow(ArrivingRecord):
     """The rows of both sides, one after the other; those of the right are numbered behind those of the left."""
 
-    def __init__(self, sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> None:
+    def __init__(self, sides: tuple[Rows, Rows], matches: Matches, context: OperatorContext) -> None:
         left, right = self._sides = sides
         self._context = context
         self._waiting = _Waiting(left.processor.outer_store)
@@ -96,16 +95,17 @@ class _RowArrivals(Arrival):
         self._times = [*left.all.timestamps, *right.all.timestamps]
         self._first_right = first = len(left.all)
         numbers = [*left.with_key, *(first + row for row in right.with_key)]
-        typed_keys = [*left.columns.keys, *right.columns.keys]
+        typed_keys = [*left.batch.keys, *right.batch.keys]
         self._raw_keys = raw_keys = dict(zip(numbers, raw_record_keys(self._waiting.store, typed_keys)))
         self._partners: dict[int, list[tuple[int, Any, bytes]]] = {}
-        for row, time, other in zip(met.rows, met.times, partners_of(sides, met)):
+        for row, time, other in zip(matches.rows, matches.times, partners_of(sides, matches)):
             row = numbers[row]
             waited_at = waiting_key(raw_keys[row], time, row >= first)
             self._partners.setdefault(row, []).append((time, other, waited_at))
         self._may_wait = self._rows_that_may_wait()
         self._row = 0
         self._is_right = False
+        self._partner_waits_at = b""
         self._rows: list[int] = []
         self._joined_keys: list[Any] = []
         self._joined_values: list[Any] = []
@@ -117,54 +117,19 @@ class _RowArrivals(Arrival):
         self._waiting.read([*dict.fromkeys([*partners_at, *(at for at, _ in self._may_wait.values())])])
         left, right = self._sides
         order = np.argsort(np.concatenate((left.all_places, right.all_places)), kind="stable")
-        processors = left.processor, right.processor
-        joiners = left.processor.joiner, right.processor.joiner
-        waits_ms, after_ms = [one.wait_ms for one in processors], [one.after_ms for one in processors]
-        tracker, now, first = left.processor.times, self._context.current_system_time_ms(), self._first_right
-        stream_time, min_time, may_emit = tracker.stream_time, tracker.min_time, tracker.throttle.is_due(now)
-        keys, values, times, partners, may_wait = self._keys, self._values, self._times, self._partners, self._may_wait
-        add, remove_if_there, emit = self._waiting.add, self._waiting.remove_if_there, self.emit
+        joins = left.processor.join, right.processor.join
+        keys, values, times, first = self._keys, self._values, self._times, self._first_right
         for row in order.tolist():
-            key, value, time = keys[row], values[row], times[row]
             is_right = row >= first
             self._row, self._is_right = row, is_right
-            stream_time = max(stream_time, time)
             try:
-                if (
-                    key is None
-                    or value is None
-                    or (
-                        may_emit
-                        and time == stream_time
-                        and (min_time == NOTHING_SEEN or min_time + waits_ms[is_right] < stream_time)
-                    )
-                ):
-                    tracker.advance_stream_time(stream_time)
-                    tracker.set_min_time(min_time)
-                    try:
-                        processors[is_right].join(key, value, time, self)
-                    finally:
-                        min_time, may_emit = tracker.min_time, tracker.throttle.is_due(now)
-                elif (found := partners.get(row)) is not None:
-                    for other_time, other, waited_at in found:
-                        remove_if_there(waited_at, time)
-                        emit(key, joiners[is_right](key, value, other), max(time, other_time))
-                elif (waits := may_wait.get(row)) is not None:
-                    if max(0, time + after_ms[is_right]) < stream_time:
-                        # Too late for a partner that stream time has passed: there is nothing to wait for.
-                        emit(key, joiners[is_right](key, value, None), time)
-                    else:
-                        min_time = min(min_time, time)
-                        add(*waits, time)
+                joins[is_right](keys[row], values[row], times[row], self)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
                 side = self._sides[is_right]
-                self._context.current_node = side.node
-                self._context.row_failed(side.all, self._row_of_side(), exc)
-        tracker.advance_stream_time(stream_time)
-        tracker.set_min_time(min_time)
+                self._context.row_failed(side.all, self._row_of_side(), exc, side.node)
         self._waiting.write()
 
-    def results(self) -> Columns:
+    def results(self) -> RecordBatch:
         """The joined rows."""
         left, right = self._sides
         return results_of(left.all, right.all, self._rows, self._joined_keys, self._joined_values, self._joined_times)
@@ -189,8 +154,8 @@ class _RowArrivals(Arrival):
 
     def skip(self) -> None:
         side = self._sides[self._is_right]
-        self._context.current_node = side.node
-        self._context.rows_dropped(side.all, [self._row_of_side()], "null key or value")
+        with self._context.at(side.node, None):
+            self._context.rows_dropped(side.all, [self._row_of_side()], "null key or value")
 
     def emit(self, key: Any, value: Any, timestamp: int) -> None:
         self._rows.append(self._row)
@@ -200,15 +165,18 @@ class _RowArrivals(Arrival):
 
     def partners(self, key: Any, time_from: int, time_to: int) -> Partners:
         found = self._partners.get(self._row)
-        return _NOBODY if found is None else nullcontext([(time, other) for time, other, _ in found])
+        return _NOBODY if found is None else nullcontext(self._each(found))
+
+    def _each(self, found: list[tuple[int, Any, bytes]]) -> Iterator[tuple[int, Any]]:
+        for time, other, self._partner_waits_at in found:
+            yield time, other
 
     def wait(self, key: TimestampedKeyAndJoinSide, value: LeftOrRightValue) -> None:
-        at = waiting_key(self._raw_keys[self._row], key.timestamp, key.is_left_side)
-        self._waiting.add(at, self._waiting.store.raw_value(value), self._times[self._row])
+        at, raw_value = self._may_wait[self._row]
+        self._waiting.add(at, raw_value, self._times[self._row])
 
     def stop_waiting(self, key: TimestampedKeyAndJoinSide) -> None:
-        at = waiting_key(self._raw_keys[self._row], key.timestamp, key.is_left_side)
-        self._waiting.remove_if_there(at, self._times[self._row])
+        self._waiting.remove_if_there(self._partner_waits_at, self._times[self._row])
 
     def waiting(self) -> WaitingRecords:
         self._waiting.write()

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from penstock.topology.column_plan import Way
+from penstock.topology.execution_plan import ExecutionMode
 from tests.conformance import python_twin
+from tests.conformance.batch_driver import BatchDriver, EagerBatchDriver
 from tests.conformance.catalogue import SCENARIOS
-from tests.conformance.columns_driver import ColumnsDriver, EagerColumnsDriver
 from tests.conformance.compare import difference, show_input
 from tests.conformance.inputs import Input, turns
 from tests.conformance.java_twin import JavaTwin
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.conformance
 # A turn of the real threshold's size has more than 32 records.
 _SHORT, _LONG = 12, 45
 
-PLANS = {name: python_twin.column_plan(scenario) for name, scenario in SCENARIOS.items()}
-COLUMNS = [scenario for name, scenario in SCENARIOS.items() if PLANS[name].way.is_columns]
+PLANS = {name: python_twin.execution_plan(scenario) for name, scenario in SCENARIOS.items()}
+COLUMNS = [scenario for name, scenario in SCENARIOS.items() if PLANS[name].mode.is_batched]
 OTHERS = [scenario for scenario in SCENARIOS.values() if scenario not in COLUMNS]
 
 # A user's own processors with a key-value store, a window store, and timers of stream time.
@@ -85,63 +85,63 @@ def _id(value: Any) -> str:
 
 
 @pytest.mark.parametrize("scenario", COLUMNS, ids=_id)
-def test_should_equal_kafka_streams_by_columns(java: JavaTwin, scenario: Scenario) -> None:
-    taken = _run(java, scenario, _SHORT, {}, EagerColumnsDriver)
-    taken += _run(java, scenario, _SHORT, {"statestore.cache.max.bytes": 0}, EagerColumnsDriver)
+def test_should_equal_kafka_streams_in_batches(java: JavaTwin, scenario: Scenario) -> None:
+    taken = _run(java, scenario, _SHORT, {}, EagerBatchDriver)
+    taken += _run(java, scenario, _SHORT, {"statestore.cache.max.bytes": 0}, EagerBatchDriver)
     assert taken > 0 or scenario.name.startswith(_BAD_RECORDS), "nothing was taken as columns"
 
 
 @pytest.mark.parametrize("scenario", COLUMNS if DEEP else COLUMNS[::8], ids=_id)
 def test_should_equal_kafka_streams_at_the_real_threshold(java: JavaTwin, scenario: Scenario) -> None:
-    _run(java, scenario, _LONG, {}, ColumnsDriver)
-    _run(java, scenario, _LONG, {"statestore.cache.max.bytes": 0}, ColumnsDriver)
+    _run(java, scenario, _LONG, {}, BatchDriver)
+    _run(java, scenario, _LONG, {"statestore.cache.max.bytes": 0}, BatchDriver)
 
 
 @pytest.mark.parametrize("scenario", OTHERS if DEEP else OTHERS[::8], ids=_id)
 def test_should_equal_kafka_streams_in_turns_of_single_records(java: JavaTwin, scenario: Scenario) -> None:
-    assert _run(java, scenario, _SHORT, {}, EagerColumnsDriver) == 0
+    assert _run(java, scenario, _SHORT, {}, EagerBatchDriver) == 0
 
 
 @pytest.mark.parametrize("scenario", PROCESSORS, ids=_id)
 def test_should_equal_kafka_streams_by_processors_whose_records_are_read_together(java: JavaTwin, scenario: Scenario) -> None:
     """Their outputs and changes are gathered as columns, and their windows found without iterators."""
-    assert _run(java, scenario, _LONG, {}, EagerColumnsDriver) == 0
+    assert _run(java, scenario, _LONG, {}, EagerBatchDriver) == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "way", "node"),
+    ("name", "mode", "node"),
     [
-        ("aggregate_count", Way.RUNS, "KSTREAM-AGGREGATE"),
-        ("aggregate_topic_list", Way.RUNS, "KSTREAM-AGGREGATE"),
-        ("cogroup_one", Way.RUNS, "COGROUPKSTREAM-AGGREGATE"),
-        ("cogroup_one_session", Way.RUNS, "COGROUPKSTREAM-AGGREGATE"),
-        ("cogroup_one_sliding", Way.RUNS, "COGROUPKSTREAM-AGGREGATE"),
-        ("cogroup_one_tumbling", Way.RUNS, "COGROUPKSTREAM-AGGREGATE"),
-        ("combined_two_global_tables", Way.RUNS, "KSTREAM-LEFTJOIN"),
-        ("stateless_to_table_named", Way.RUNS, "tabled"),
-        ("stateless_to_table_supplied", Way.RUNS, "KSTREAM-TOTABLE"),
-        ("stateless_topic_pattern", Way.RUNS, "KSTREAM-SINK"),
-        ("stream_global_inner", Way.RUNS, "KSTREAM-LEFTJOIN"),
-        ("stream_join_inner", Way.JOIN, "KSTREAM-WINDOWED"),
-        ("stream_join_left", Way.JOIN, "KSTREAM-WINDOWED"),
-        ("stream_join_outer", Way.JOIN, "KSTREAM-WINDOWED"),
-        ("stream_table_left", Way.RUNS, "KSTREAM-LEFTJOIN"),
-        ("suppress_session_closes", Way.RUNS, "KSTREAM-AGGREGATE"),
-        ("suppress_sliding_closes", Way.RUNS, "KSTREAM-AGGREGATE"),
-        ("suppress_window_closes", Way.RUNS, "KSTREAM-AGGREGATE"),
-        ("table_join_inner", Way.TABLES, "KTABLE-SOURCE"),
-        ("table_join_outer_materialized", Way.TABLES, "KTABLE-SOURCE"),
-        ("window_hopping_count_close", Way.RUNS, "KSTREAM-AGGREGATE"),
-        ("window_session_aggregate_update", Way.RUNS, "KSTREAM-AGGREGATE"),
-        ("window_sliding_aggregate_update", Way.RUNS, "KSTREAM-AGGREGATE"),
-        ("window_topic_list", Way.RUNS, "KSTREAM-AGGREGATE"),
+        ("aggregate_count", ExecutionMode.RUNS, "KSTREAM-AGGREGATE"),
+        ("aggregate_topic_list", ExecutionMode.RUNS, "KSTREAM-AGGREGATE"),
+        ("cogroup_one", ExecutionMode.RUNS, "COGROUPKSTREAM-AGGREGATE"),
+        ("cogroup_one_session", ExecutionMode.RUNS, "COGROUPKSTREAM-AGGREGATE"),
+        ("cogroup_one_sliding", ExecutionMode.RUNS, "COGROUPKSTREAM-AGGREGATE"),
+        ("cogroup_one_tumbling", ExecutionMode.RUNS, "COGROUPKSTREAM-AGGREGATE"),
+        ("combined_two_global_tables", ExecutionMode.RUNS, "KSTREAM-LEFTJOIN"),
+        ("stateless_to_table_named", ExecutionMode.RUNS, "tabled"),
+        ("stateless_to_table_supplied", ExecutionMode.RUNS, "KSTREAM-TOTABLE"),
+        ("stateless_topic_pattern", ExecutionMode.RUNS, "KSTREAM-SINK"),
+        ("stream_global_inner", ExecutionMode.RUNS, "KSTREAM-LEFTJOIN"),
+        ("stream_join_inner", ExecutionMode.JOIN, "KSTREAM-WINDOWED"),
+        ("stream_join_left", ExecutionMode.JOIN, "KSTREAM-WINDOWED"),
+        ("stream_join_outer", ExecutionMode.JOIN, "KSTREAM-WINDOWED"),
+        ("stream_table_left", ExecutionMode.RUNS, "KSTREAM-LEFTJOIN"),
+        ("suppress_session_closes", ExecutionMode.RUNS, "KSTREAM-AGGREGATE"),
+        ("suppress_sliding_closes", ExecutionMode.RUNS, "KSTREAM-AGGREGATE"),
+        ("suppress_window_closes", ExecutionMode.RUNS, "KSTREAM-AGGREGATE"),
+        ("table_join_inner", ExecutionMode.TABLES, "KTABLE-SOURCE"),
+        ("table_join_outer_materialized", ExecutionMode.TABLES, "KTABLE-SOURCE"),
+        ("window_hopping_count_close", ExecutionMode.RUNS, "KSTREAM-AGGREGATE"),
+        ("window_session_aggregate_update", ExecutionMode.RUNS, "KSTREAM-AGGREGATE"),
+        ("window_sliding_aggregate_update", ExecutionMode.RUNS, "KSTREAM-AGGREGATE"),
+        ("window_topic_list", ExecutionMode.RUNS, "KSTREAM-AGGREGATE"),
     ],
 )
-def test_should_take_columns_where_that_was_meant(name: str, way: Way, node: str) -> None:
-    assert PLANS[name].way is way, PLANS[name].why_not
-    assert any(found.startswith(node) for found in PLANS[name].by_columns), PLANS[name].by_columns
+def test_should_take_batches_where_that_was_meant(name: str, mode: ExecutionMode, node: str) -> None:
+    assert PLANS[name].mode is mode, PLANS[name].why_not
+    assert any(found.startswith(node) for found in PLANS[name].batch_nodes), PLANS[name].batch_nodes
 
 
-def test_should_take_most_scenarios_as_columns() -> None:
+def test_should_take_most_scenarios_in_batches() -> None:
     assert len(COLUMNS) > 290
     assert {"foreign_key_inner", "foreign_key_left", "foreign_key_self"} <= {scenario.name for scenario in COLUMNS}

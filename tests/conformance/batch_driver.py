@@ -8,20 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from penstock import TopologyTestDriver
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.ids import TopicPartition
 from penstock.record import Headers, RawRecord
 from penstock.runtime.task import StreamTask
-from penstock.topology.column_plan import ColumnPlan, ColumnThreshold
+from penstock.topology.execution_plan import BatchThreshold, ExecutionPlan
 
-FROM_THE_FIRST = ColumnThreshold(1, 1)
+FROM_THE_FIRST = BatchThreshold(1, 1)
 """One record is worth columns."""
 
 
-class ColumnsDriver(TopologyTestDriver):
+class BatchDriver(TopologyTestDriver):
     """Records wait until something else comes, as in the original's driver in turns (`DriverAccess.java`)."""
 
-    threshold = ColumnThreshold()
+    threshold = BatchThreshold()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._waiting: dict[TopicPartition, list[RawRecord]] = {}
@@ -29,14 +29,14 @@ class ColumnsDriver(TopologyTestDriver):
         super().__init__(*args, **kwargs)
 
     @property
-    def column_plan(self) -> ColumnPlan:
+    def execution_plan(self) -> ExecutionPlan:
         """Which way the task's records go."""
-        return ColumnPlan() if self._task is None else self._task.column_plan
+        return ExecutionPlan() if self._task is None else self._task.execution_plan
 
     @property
-    def processed_as_columns(self) -> int:
+    def processed_in_batches(self) -> int:
         """How many records were processed as columns."""
-        return 0 if self._task is None else self._task.processed_as_columns
+        return 0 if self._task is None else self._task.processed_in_batches
 
     def own_stores(self) -> list[Any]:
         """The stores of the task, without global ones."""
@@ -69,7 +69,7 @@ class ColumnsDriver(TopologyTestDriver):
 
     def _hand_over(self, task: StreamTask) -> None:
         for partition, records in self._waiting.items():
-            task.add_records(partition, RawColumns.of(*partition, records))
+            task.add_records(partition, RawBatch.of(*partition, records))
         self._waiting = {}
         task.update_lags(dict.fromkeys(self._partitions.values(), 0))
 
@@ -89,11 +89,11 @@ class ColumnsDriver(TopologyTestDriver):
     def _open_task(self, plan: Any) -> StreamTask | None:
         task = super()._open_task(plan)
         if task is not None:
-            task.column_plan = replace(task.column_plan, threshold=self.threshold)
+            task.execution_plan = replace(task.execution_plan, threshold=self.threshold)
         return task
 
 
-class EagerColumnsDriver(ColumnsDriver):
+class EagerBatchDriver(BatchDriver):
     """The same, with columns from the first record on."""
 
     threshold = FROM_THE_FIRST

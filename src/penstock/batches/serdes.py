@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.columns.text import LateColumn, TextColumn
+from penstock.batches.late_column import LateColumn
 from penstock.record import Headers
 from penstock.serdes.codecs import (
     NotPlainJson,
@@ -150,8 +150,6 @@ def _fast(table: dict[Any, _Column], function: Any) -> _Column | None:
 
 
 def _encode(values: Sequence[Any]) -> Sequence[Any]:
-    if isinstance(values, TextColumn):
-        return values.as_bytes()
     return list(map(str.encode, values))
 
 
@@ -211,13 +209,3 @@ _DESERIALIZERS: dict[Any, _Column] = {
     deserialize_double: _unpacking("d", 8),
     deserialize_json: _read_json,
 }
-
-
-def text_column(deserializer: Callable[[str, bytes | None], Any], data: Sequence[bytes | None]) -> TextColumn | None:
-    """The strings of a column that is all text, for somebody who works on Arrow; None where it is not."""
-    if deserializer is not deserialize_string:
-        return None
-    try:
-        return TextColumn.of(data)
-    except ValueError:
-        return None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.errors import StreamsError
 from penstock.ids import TaskId
 from penstock.operators.time_tracker import time_key
-from penstock.runtime.carry_over import (
+from penstock.runtime.offset_metadata import (
     MAX_LENGTH,
     OffsetAndMetadata,
     ProcessorMetadata,

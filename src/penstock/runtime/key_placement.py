@@ -25,7 +25,7 @@ _MOST = 100
 _OF_A_BATCH = 64
 
 
-class KeyPlaces:
+class KeyPlacement:
     """The keys that were looked at of one task's topics; `is_complete` when nothing more is to be learnt."""
 
     def __init__(self, groups: Iterable[frozenset[str]], counts: Mapping[str, int], in_place: frozenset[str]) -> None:
@@ -38,7 +38,7 @@ class KeyPlaces:
         self._open = set(self._known)
 
     @classmethod
-    def of(cls, subtopology: Subtopology, subtopologies: Iterable[Subtopology], counts: Mapping[str, int]) -> KeyPlaces:
+    def of(cls, subtopology: Subtopology, subtopologies: Iterable[Subtopology], counts: Mapping[str, int]) -> KeyPlacement:
         """For the topics that a sub-topology joins."""
         chosen = {
             node.topic

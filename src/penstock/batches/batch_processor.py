@@ -1,14 +1,14 @@
-"""What an operator declares about columns; nobody asks its class or its module.
+"""What an operator declares about batches; its class and its module are not asked.
 
 Suppliers declare what is true of all their processors, processors what their stores let them do. What follows from it is decided
-in one place, `topology/column_plan.py`.
+in one place, `topology/execution_plan.py`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 
-from penstock.columns.columns import Columns
+from penstock.batches.record_batch import RecordBatch
 
 
 class Operator:
@@ -24,7 +24,7 @@ class Operator:
     keeps_join_side = False
     """Whether it keeps one side of a join of two streams, for the other to look into."""
 
-    joins_columns = False
+    joins_batches = False
     """Whether it is a side of such a join, and the rows of both can be joined at once."""
 
     @property
@@ -33,24 +33,21 @@ class Operator:
         return False
 
 
-class ColumnFace:
-    """What a node declares once its stores are open: what it does with many records at a time."""
+class BatchSupport:
+    """What a node declares about batches once its stores are open."""
 
-    takes_columns = True
-    """Whether it takes them as they are; otherwise it gets row after row. Where that depends on a store, `init` says it."""
-
-    splits_text = False
-    """Whether values are better left in Arrow arrays, as text."""
+    takes_batches = True
+    """Whether the node takes whole batches; otherwise it gets row after row. `init` sets it if it depends on a store."""
 
     @property
     def waits_for_flush(self) -> bool:
-        """Whether rows that are not a turn's only ones stay in a cache, and leave with its next flush, record by record."""
+        """Whether rows stay in a cache until its next flush, unless they are all the rows until the commit."""
         return False
 
 
-class ColumnProcessor(ColumnFace):
-    """A processor with a second face, for many records at a time."""
+class BatchProcessor(BatchSupport):
+    """A processor that takes batches as well as records."""
 
     @abstractmethod
-    def process_columns(self, columns: Columns) -> None:
-        """Process many records, with the results of processing each."""
+    def process_batch(self, batch: RecordBatch) -> None:
+        """Process many records, with the same results in the same order as record by record."""

@@ -1,11 +1,11 @@
-"""The one place that decides where records are taken many at a time.
+"""Decides where records are processed in batches.
 
-- `plan_columns` decides for a task when it is opened: which way its records go, and which nodes take columns as they are.
-- `ColumnPlan.way_of` decides for a turn, by what waits and which timers there are.
-- `is_counted` decides for a repartition whether only a count of its records has to cross the shuffle.
+- `plan_execution` decides for a task when it is opened: its execution mode, and which nodes take whole batches.
+- `ExecutionPlan.mode_of` decides for the records that wait, by their number and by the timers of the task.
+- `is_counted` decides for a repartition topic whether its records can be replaced by their number.
 
-Columns go through the graph node by node: the first node sees all rows before the second sees one. The result is that of
-record by record only where no node can tell the difference.
+A batch goes through the graph node by node: the first node sees all rows before the second node sees one. That gives the results
+of record by record only where no node can tell the difference.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple, TypeGuard
 
-from penstock.columns.operator import ColumnFace, Operator
+from penstock.batches.batch_processor import BatchSupport, Operator
 from penstock.topology.specs import NodeSpec, ProcessorSpec, SinkSpec, SourceSpec, Subtopology
 
 _MERGED_SOURCES = 2  # as many as `PartitionGroup.take_merged` can take
 
 
-class Way(Enum):
-    """How the records of a task go."""
+class ExecutionMode(Enum):
+    """How a task processes its records."""
 
     SINGLE = "one by one"
-    ROWS = "one by one, read together"
-    RUNS = "as columns, partition after partition"
-    JOIN = "as columns of both sides of a join of streams"
-    TABLES = "as columns into the caches of tables"
-    SOURCES = "as columns of one source, until records of another come"
+    ROWS = "one by one, deserialized together"
+    RUNS = "in batches, partition after partition"
+    JOIN = "in batches of both sides of a stream-stream join"
+    TABLES = "in batches into the caches of tables"
+    SOURCES = "in batches of one source, until records of another source come"
 
     @property
-    def is_columns(self) -> bool:
-        """Whether nodes get many at a time."""
-        return self in (Way.RUNS, Way.JOIN, Way.TABLES, Way.SOURCES)
+    def is_batched(self) -> bool:
+        """Whether nodes get batches."""
+        return self in (ExecutionMode.RUNS, ExecutionMode.JOIN, ExecutionMode.TABLES, ExecutionMode.SOURCES)
 
 
-class ColumnThreshold(NamedTuple):
-    """From how many records on they are processed as columns: for fewer, setting up columns costs more than it saves."""
+class BatchThreshold(NamedTuple):
+    """The fewest records that are processed in batches: for fewer, setting up a batch costs more than it saves."""
 
     rows: int = 32
     run: int = 4
     """On average, where partitions alternate."""
 
 
-THRESHOLD = ColumnThreshold()
+THRESHOLD = BatchThreshold()
 
 
 class Input(NamedTuple):
@@ -67,75 +67,72 @@ Sides = tuple[JoinSide, JoinSide]
 
 
 @dataclass(frozen=True)
-class ColumnPlan:
-    """Which way the records of a task go; until it is open they go one by one."""
+class ExecutionPlan:
+    """How a task processes its records; one by one until it is open."""
 
-    way: Way = Way.SINGLE
+    mode: ExecutionMode = ExecutionMode.SINGLE
     why_not: str = "the task is not open yet"
-    """Why they do not go as columns; empty where they do."""
+    """Why records are not processed in batches; empty if they are."""
 
-    by_columns: frozenset[str] = frozenset()
-    """The nodes that take columns as they are. The others get row after row, and hand on what they make of each by itself."""
-
-    reads_text: frozenset[str] = frozenset()
-    """The sources behind which all works on text as Arrow has it."""
+    batch_nodes: frozenset[str] = frozenset()
+    """The nodes that take whole batches. The others get row after row, and forward their results one by one."""
 
     join: Sides | None = None
-    """The sides of the join, where that is the way."""
+    """The sides of the join if the mode is `JOIN`."""
 
-    flushes_columns: bool = False
-    """Whether what leaves the tables with a flush can leave as columns, where tables are the way."""
+    flushes_batches: bool = False
+    """Whether the flush of a cache can forward batches if the mode is `TABLES`."""
 
-    threshold: ColumnThreshold = THRESHOLD
+    threshold: BatchThreshold = THRESHOLD
 
-    def way_of(self, waiting: int, awaits_stream_time: bool) -> Way:
-        """The way of a turn with so many records; a punctuator that stream time may call looks in between two of them."""
+    def mode_of(self, waiting: int, awaits_stream_time: bool) -> ExecutionMode:
+        """Return the mode for the records that wait; a stream-time punctuator may be due between two of them."""
         if waiting < self.threshold.rows:
-            return Way.SINGLE
-        return Way.ROWS if awaits_stream_time and self.way.is_columns else self.way
+            return ExecutionMode.SINGLE
+        return ExecutionMode.ROWS if awaits_stream_time and self.mode.is_batched else self.mode
 
     def is_worth(self, runs: int, records: int) -> bool:
         """Whether runs of records from one partition each are long enough to be read together."""
         return runs <= 1 or records >= self.threshold.run * runs
 
 
-def plan_columns(
+def plan_execution(
     nodes: Sequence[NodeSpec],
     inputs: Sequence[Input],
-    faces: Mapping[str, ColumnFace],
+    supports: Mapping[str, BatchSupport],
     each_is_measured: bool = False,
-    threshold: ColumnThreshold = THRESHOLD,
-) -> ColumnPlan:
-    """Decide for a task, with what its nodes have declared now that their stores are open.
+    threshold: BatchThreshold = THRESHOLD,
+) -> ExecutionPlan:
+    """Decide for a task whose stores are open; `supports` is what its nodes declare.
 
     `each_is_measured` says that metrics look at every single record, as at DEBUG.
     """
-    plan = ColumnPlan(reads_text=_text_sources(nodes, faces), threshold=threshold)
+    plan = ExecutionPlan(threshold=threshold)
     if each_is_measured:
         return replace(plan, why_not="metrics.recording.level is DEBUG: each record is measured")
-    joins = {node.name for node in nodes if _operator(node).joins_columns}
-    takes = frozenset(name for name, face in faces.items() if face.takes_columns and name not in joins)
-    plan = replace(plan, by_columns=takes)
+    joins = {node.name for node in nodes if _operator(node).joins_batches}
+    takes = frozenset(name for name, support in supports.items() if support.takes_batches and name not in joins)
+    plan = replace(plan, batch_nodes=takes)
     extracted = next((each.source for each in inputs if not each.trusts_record), None)
     if extracted is not None:
         return replace(plan, why_not=f"the timestamp extractor of source {extracted} looks at each record")
-    why_not = why_single(nodes)
+    why_not = why_not_batched(nodes)
     if why_not is None:
-        return replace(plan, way=Way.RUNS, why_not="")
-    sides = _open_join(nodes, inputs, faces)
+        return replace(plan, mode=ExecutionMode.RUNS, why_not="")
+    sides = _open_join(nodes, inputs, supports)
     if sides is not None:
-        return replace(plan, way=Way.JOIN, why_not="", join=sides)
-    if _fill_tables(nodes, inputs, faces):
-        return replace(plan, way=Way.TABLES, why_not="", flushes_columns=_flush_columns(nodes, inputs, faces))
+        return replace(plan, mode=ExecutionMode.JOIN, why_not="", join=sides)
+    if _fill_tables(nodes, inputs, supports):
+        return replace(plan, mode=ExecutionMode.TABLES, why_not="", flushes_batches=_flush_batches(nodes, inputs, supports))
     if _sources_are_apart(nodes):
-        return replace(plan, way=Way.SOURCES, why_not="")
-    return replace(plan, way=Way.ROWS, why_not=why_not)
+        return replace(plan, mode=ExecutionMode.SOURCES, why_not="")
+    return replace(plan, mode=ExecutionMode.ROWS, why_not=why_not)
 
 
-def why_single(nodes: Sequence[NodeSpec]) -> str | None:
-    """Why a node could tell that columns were taken partition after partition; None where none could.
+def why_not_batched(nodes: Sequence[NodeSpec]) -> str | None:
+    """Why a node could tell that batches were taken partition after partition; None if no node could.
 
-    - Ways never meet: a node with two parents, or a topic with two sinks, would get its records in another order.
+    - Paths never meet: a node with two parents, or a topic with two sinks, would get its records in another order.
     - No two nodes below the same source use the same store: one would see what the other wrote for later records.
     - All processors are the library's own: a user's may look at stream time, schedule and commit from record to record.
     - Sinks have a fixed topic.
@@ -167,18 +164,18 @@ def why_single(nodes: Sequence[NodeSpec]) -> str | None:
 
 
 def _sources_are_apart(nodes: Sequence[NodeSpec]) -> bool:
-    """Whether the rules of `why_single` hold behind each source by itself, while records of no other source come in between.
+    """Whether the rules of `why_not_batched` hold behind each source, while no records of another source come in between.
 
-    Where ways of two sources meet, what comes first on one of them comes first behind it. So nothing may leave a table before its
-    cache is flushed, as it may where ways never meet. The sides of a join of streams are joined by who has the rows of both.
+    Where the paths of two sources meet, records keep their order behind that node. So no record may leave a table before its
+    cache is flushed, which it may where paths never meet. A stream-stream join needs the rows of both sides at once.
     """
-    if any(_operator(node).keeps_join_side or _operator(node).joins_columns for node in nodes):
+    if any(_operator(node).keeps_join_side or _operator(node).joins_batches for node in nodes):
         return False
-    return all(why_single(_behind(node.name, nodes)) is None for node in nodes if isinstance(node, SourceSpec))
+    return all(why_not_batched(_behind(node.name, nodes)) is None for node in nodes if isinstance(node, SourceSpec))
 
 
 def _behind(source: str, nodes: Sequence[NodeSpec]) -> list[NodeSpec]:
-    """A source and all that its records come to, with the ways that they take."""
+    """A source and the nodes that its records reach, with the parents that they come from."""
     found: dict[str, NodeSpec] = {}
     for node in nodes:
         if isinstance(node, SourceSpec):
@@ -193,11 +190,11 @@ def stream_join(nodes: Sequence[NodeSpec]) -> Sides | None:
     """The sides of the stream-stream join whose rows can be joined at once; None where there is none, or more than that.
 
     Two sources run up to the windows of the join, and all that follows where its sides meet gets its rows in one order. The join
-    itself sees to the order between the sides; for all other nodes the rules of `why_single` hold, and no store is shared but
-    those of the join.
+    itself sees to the order between the sides; for all other nodes the rules of `why_not_batched` hold, and no store is
+    shared but those of the join.
     """
     by_name = {node.name: node for node in nodes}
-    joins = [node for node in nodes if isinstance(node, ProcessorSpec) and _operator(node).joins_columns]
+    joins = [node for node in nodes if isinstance(node, ProcessorSpec) and _operator(node).joins_batches]
     meeting = [node for node in nodes if not isinstance(node, SourceSpec) and len(node.parents) > 1]
     if len(joins) != 2 or len(meeting) != 1 or sum(isinstance(node, SourceSpec) for node in nodes) != 2:
         return None
@@ -215,21 +212,21 @@ def stream_join(nodes: Sequence[NodeSpec]) -> Sides | None:
     of_both = kept | (set(joins[0].stores) & set(joins[1].stores))  # the second is where records wait for their partners
     if len(kept) != 2 or any(count != (2 if store in of_both else 1) for store, count in used.items()):
         return None
-    if why_single([replace(node, parents=(joins[0].name,)) if node is meeting[0] else node for node in nodes]) is not None:
+    if why_not_batched([replace(node, parents=(joins[0].name,)) if node is meeting[0] else node for node in nodes]) is not None:
         return None
     first, second = (JoinSide(window.name, join.name) for window, join in zip(windows, joins))
     return first, second
 
 
-def _open_join(nodes: Sequence[NodeSpec], inputs: Sequence[Input], faces: Mapping[str, ColumnFace]) -> Sides | None:
+def _open_join(nodes: Sequence[NodeSpec], inputs: Sequence[Input], supports: Mapping[str, BatchSupport]) -> Sides | None:
     """The join of a task that reads one partition of each side, where its stores take many rows at a time."""
     sides = stream_join(nodes) if len(inputs) == _MERGED_SOURCES else None
-    if sides is None or not all(_takes(faces.get(name)) for side in sides for name in side):
+    if sides is None or not all(_takes(supports.get(name)) for side in sides for name in side):
         return None
     return sides
 
 
-def _fill_tables(nodes: Sequence[NodeSpec], inputs: Sequence[Input], faces: Mapping[str, ColumnFace]) -> bool:
+def _fill_tables(nodes: Sequence[NodeSpec], inputs: Sequence[Input], supports: Mapping[str, BatchSupport]) -> bool:
     """Whether all that a task reads goes into tables that keep it in caches: it leaves with a flush, in the order of the stores.
 
     Not where two sources lead into one table, as with a cogroup: its order is that of the records of both.
@@ -240,16 +237,16 @@ def _fill_tables(nodes: Sequence[NodeSpec], inputs: Sequence[Input], faces: Mapp
     stores: list[str] = []
     for source in sources:
         tables = _children(source, nodes)
-        if not tables or not all(_takes(face := faces.get(table.name)) and face.waits_for_flush for table in tables):
+        if not tables or not all(_takes(support := supports.get(table.name)) and support.waits_for_flush for table in tables):
             return False
         stores += [store for table in tables if isinstance(table, ProcessorSpec) for store in set(table.stores)]
     return len(set(stores)) == len(stores)
 
 
-def _flush_columns(nodes: Sequence[NodeSpec], inputs: Sequence[Input], faces: Mapping[str, ColumnFace]) -> bool:
-    """Whether nothing behind the tables can tell that the changes of a flush come many at a time.
+def _flush_batches(nodes: Sequence[NodeSpec], inputs: Sequence[Input], supports: Mapping[str, BatchSupport]) -> bool:
+    """Whether no node behind the tables can tell that the changes of a flush come in batches.
 
-    From each table one way leads on, over nodes that take columns and keep nothing: they look at most into the tables, which do
+    Each table has one path behind it, over nodes that take batches and keep no state. They look at most into the tables, which do
     not change while one of them is flushed.
     """
     tables = [table for each in inputs for table in _children(each.source, nodes)]
@@ -259,19 +256,9 @@ def _flush_columns(nodes: Sequence[NodeSpec], inputs: Sequence[Input], faces: Ma
             node = following[0]
             if len(following) > 1 or (isinstance(node, SinkSpec) and node.topic is None):
                 return False
-            if isinstance(node, ProcessorSpec) and not (_takes(faces.get(node.name)) and stores.issuperset(node.stores)):
+            if isinstance(node, ProcessorSpec) and not (_takes(supports.get(node.name)) and stores.issuperset(node.stores)):
                 return False
     return True
-
-
-def _text_sources(nodes: Sequence[NodeSpec], faces: Mapping[str, ColumnFace]) -> frozenset[str]:
-    found = set()
-    for node in nodes:
-        if isinstance(node, SourceSpec):
-            behind = [faces.get(child.name) for child in _children(node.name, nodes)]
-            if behind and all(face is not None and face.splits_text for face in behind):
-                found.add(node.name)
-    return frozenset(found)
 
 
 def is_counted(subtopology: Subtopology, topic: str) -> bool:
@@ -280,7 +267,7 @@ def is_counted(subtopology: Subtopology, topic: str) -> bool:
     How many there were of each key, and when the latest was, is then all that has to reach them.
     """
     nodes = subtopology.nodes
-    if subtopology.source_topics != (topic,) or why_single(nodes) is not None:
+    if subtopology.source_topics != (topic,) or why_not_batched(nodes) is not None:
         return False
     source = next(node for node in nodes if isinstance(node, SourceSpec))
     children = _children(source.name, nodes)
@@ -298,8 +285,8 @@ def _operator(node: NodeSpec) -> Operator:
     return supplier if isinstance(supplier, Operator) else _OTHER
 
 
-def _takes(face: ColumnFace | None) -> TypeGuard[ColumnFace]:
-    return face is not None and face.takes_columns
+def _takes(support: BatchSupport | None) -> TypeGuard[BatchSupport]:
+    return support is not None and support.takes_batches
 
 
 def _children(name: str, nodes: Sequence[NodeSpec]) -> list[ProcessorSpec | SinkSpec]:

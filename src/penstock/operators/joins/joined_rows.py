@@ -1,4 +1,4 @@
-"""The face for columns of a join of two streams: the rows of both sides at once.
+"""A stream-stream join of batches: the rows of both sides at once.
 
 One side after the other would not do: a record meets what the other side has kept before it, and nothing later. So both sides
 first run up to their windows, and here their rows are joined in the order in which their records came.
@@ -7,7 +7,7 @@ first run up to their windows, and here their rows are joined in the order in wh
 2. Go through the rows in order: each finds its partners, and is found by those that follow.
 3. Put the rows of each side into its store and changelog, and call the joiner for the pairs.
 
-That is all of an inner join. In a left or outer one records may have to wait (`waiting_columns.py`).
+That is all of an inner join. In a left or outer one records may have to wait (`waiting_rows.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from penstock.columns.columns import Columns, RawColumns, TwoOrigins
+from penstock.batches.record_batch import RawBatch, RecordBatch, TwoOrigins
 from penstock.operators.context import OperatorContext
 from penstock.record import Headers
 from penstock.state.layers.metered_window import MeteredWindowStore
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 _place = _time = itemgetter(0)
 
-_Meeting = tuple[int, bytes, int]
+_Match = tuple[int, bytes, int]
 """The place of the later row in the common order, the bytes of its partner, the time of the partner."""
 
 
 class Side(NamedTuple):
     """One side of a join: the rows that came to its window with their places in the common order, its store, its processor."""
 
-    columns: Columns
+    batch: RecordBatch
     places: list[int]
     store: MeteredWindowStore[Any, Any]
     processor: Any
@@ -54,19 +54,19 @@ class Rows:
         self.all, self.all_places, self.store, self.processor, self.node = side
         self.with_key: Sequence[int] = range(len(self.all))
         """Which of all rows these are."""
-        self.columns, self.places = self.all, self.all_places
+        self.batch, self.places = self.all, self.all_places
         if None in self.all.keys:
             self.with_key = [row for row, key in enumerate(self.all.keys) if key is not None]
-            self.columns, self.places = self.all.take(self.with_key), [self.all_places[row] for row in self.with_key]
-        self.keys = self.store.raw_keys(self.columns.keys)
-        self.raw_values: list[bytes | None] = self.store.raw_values(self.columns.values)
+            self.batch, self.places = self.all.take(self.with_key), [self.all_places[row] for row in self.with_key]
+        self.keys = self.store.raw_keys(self.batch.keys)
+        self.raw_values: list[bytes | None] = self.store.raw_values(self.batch.values)
 
     def drop_incomplete(self, context: OperatorContext) -> None:
         """Tell of the rows that an inner join leaves out."""
         if None in self.all.keys or None in self.all.values:
             without = [row for row, both in enumerate(zip(self.all.keys, self.all.values)) if None in both]
-            context.current_node = self.node
-            context.rows_dropped(self.all, without, "null key or value")
+            with context.at(self.node, None):
+                context.rows_dropped(self.all, without, "null key or value")
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -75,18 +75,18 @@ class Rows:
         """What the store has that rows of the other side may meet."""
         if not len(others):
             return {}
-        times, seeker = others.columns.timestamps, others.processor
+        times, seeker = others.batch.timestamps, others.processor
         return self.store.fetch_duplicates(
             set(others.keys), max(0, min(times) - seeker.before_ms), max(0, max(times) + seeker.after_ms)
         )
 
     def keep(self) -> None:
         """Put all rows into the store."""
-        columns = self.columns
-        self.store.put_duplicates(self.keys, self.raw_values, columns.timestamps, columns.headers)
+        batch = self.batch
+        self.store.put_duplicates(self.keys, self.raw_values, batch.timestamps, batch.headers)
 
 
-class Met(NamedTuple):
+class Matches(NamedTuple):
     """Pairs in the order in which they are found: the row of the later record, the bytes and the time of the earlier one."""
 
     rows: list[int]
@@ -94,32 +94,32 @@ class Met(NamedTuple):
     times: list[int]
 
 
-def join_columns(left: Side, right: Side, context: OperatorContext) -> Columns:
+def join_batches(left: Side, right: Side, context: OperatorContext) -> RecordBatch:
     """Join and keep the rows of both sides of an inner join; returns the joined rows."""
     sides = Rows(left), Rows(right)
     for side in sides:
         side.drop_incomplete(context)
-    met = meet(*sides)
+    matches = match_rows(*sides)
     for side in sides:
         side.keep()
-    return _joined(sides, met, context)
+    return _joined(sides, matches, context)
 
 
 class _Arrivals:
     """The rows of both sides in their common order, and what stream time makes of each: arithmetic on their times.
 
     `rows` numbers the rows of the right side behind those of the left. A row meets partners from `earliest` to `latest`; one that
-    is not `kept` is too old for its store, and met by nobody.
+    is not `kept` is too old for its store, and matched by no row.
     """
 
     def __init__(self, left: Rows, right: Rows) -> None:
         self.rows = np.argsort(np.concatenate((left.places, right.places)), kind="stable")
         self.keys = left.keys + right.keys
         self.raw_values = left.raw_values + right.raw_values
-        self.times = left.columns.timestamps + right.columns.timestamps
+        self.times = left.batch.timestamps + right.batch.timestamps
         self.in_order = times = np.array(self.times, np.int64)[self.rows]
         self.is_right = self.rows >= len(left)
-        self.meets = _are_there([*left.columns.values, *right.columns.values])[self.rows]
+        self.meets = _are_there([*left.batch.values, *right.batch.values])[self.rows]
         self.kept = _are_there(self.raw_values)[self.rows]
         self.earliest, self.latest = np.empty_like(times), np.empty_like(times)
         for mine, other, of_mine in ((left, right, ~self.is_right), (right, left, self.is_right)):
@@ -138,7 +138,7 @@ class _Arrivals:
         return np.maximum.accumulate(np.maximum(put, side.store.observed_stream_time))
 
 
-def meet(left: Rows, right: Rows) -> Met:
+def match_rows(left: Rows, right: Rows) -> Matches:
     """Who meets whom: each row the partners that came before it."""
     arrivals = _Arrivals(left, right)
     stored = left.entries_for(right), right.entries_for(left)
@@ -149,16 +149,18 @@ def meet(left: Rows, right: Rows) -> Met:
     is_pair = (counts == 2) & (from_right == 1)
     has_stored = np.zeros(len(numbers), bool)
     has_stored[[numbers[key] for entries in stored for key in entries]] = True
-    met = _meet_once(arrivals, key_numbers, is_pair & ~has_stored)
+    matches = _match_once(arrivals, key_numbers, is_pair & ~has_stored)
     others = has_stored | ((counts > 1) & (from_right > 0) & (from_right < counts) & ~is_pair)
     if others.any():
-        met += _meet_many(arrivals, np.flatnonzero(others[key_numbers]), stored)
-        met.sort(key=_place)  # stable: the partners of one row stay in their order
+        matches += _match_many(arrivals, np.flatnonzero(others[key_numbers]), stored)
+        matches.sort(key=_place)  # stable: the partners of one row stay in their order
     rows = arrivals.rows.tolist()
-    return Met([rows[place] for place, _, _ in met], [partner for _, partner, _ in met], [time for _, _, time in met])
+    return Matches(
+        [rows[place] for place, _, _ in matches], [partner for _, partner, _ in matches], [time for _, _, time in matches]
+    )
 
 
-def _meet_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> list[_Meeting]:
+def _match_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> list[_Match]:
     """The meetings of keys that come once on either side, and are in no store."""
     places = np.flatnonzero(is_pair[key_numbers])
     places = places[np.argsort(key_numbers[places], kind="stable")]
@@ -173,26 +175,26 @@ def _meet_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> lis
     return list(zip(second.tolist(), partners, times[first].tolist()))
 
 
-def _meet_many(
+def _match_many(
     arrivals: _Arrivals, places: Numbers, stored: tuple[dict[bytes, list[Entry]], dict[bytes, list[Entry]]]
-) -> list[_Meeting]:
+) -> list[_Match]:
     """The same for all others, row by row: each finds its partners, then it can be found by the other side."""
-    met: list[_Meeting] = []
+    matches: list[_Match] = []
     fields = (arrivals.rows, arrivals.is_right, arrivals.meets, arrivals.kept, arrivals.earliest, arrivals.latest)
-    columns = (field[places].tolist() for field in fields)
-    for place, row, is_right, meets, kept, earliest, latest in zip(places.tolist(), *columns):
+    batch = (field[places].tolist() for field in fields)
+    for place, row, is_right, meets, kept, earliest, latest in zip(places.tolist(), *batch):
         key, time = arrivals.keys[row], arrivals.times[row]
         if meets:
             for at, raw in stored[not is_right].get(key, ()):
                 if earliest <= at <= latest:
-                    met.append((place, raw, at))
+                    matches.append((place, raw, at))
         if kept:
             entries: list[Any] = stored[is_right].setdefault(key, [])
             if entries and entries[-1][0] > time:
                 insort_right(entries, (time, arrivals.raw_values[row]), key=_time)
             else:
                 entries.append((time, arrivals.raw_values[row]))
-    return met
+    return matches
 
 
 def _are_there(values: Sequence[Any]) -> Flags:
@@ -201,19 +203,19 @@ def _are_there(values: Sequence[Any]) -> Flags:
     return np.fromiter((value is not None for value in values), bool, len(values))
 
 
-def _joined(sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> Columns:
+def _joined(sides: tuple[Rows, Rows], matches: Matches, context: OperatorContext) -> RecordBatch:
     left, right = sides
     first = len(left)
-    others = partners_of(sides, met)
-    keys = [*left.columns.keys, *right.columns.keys]
-    values = [*left.columns.values, *right.columns.values]
-    times = [*left.columns.timestamps, *right.columns.timestamps]
+    others = partners_of(sides, matches)
+    keys = [*left.batch.keys, *right.batch.keys]
+    values = [*left.batch.values, *right.batch.values]
+    times = [*left.batch.timestamps, *right.batch.timestamps]
     joiners = left.processor.joiner, right.processor.joiner
     results: list[Any] = []
     rows: list[int] = []
     result_times: list[int] = []
     failed = -1
-    for row, other, other_time in zip(met.rows, others, met.times):
+    for row, other, other_time in zip(matches.rows, others, matches.times):
         if row == failed:
             continue
         is_right = row >= first
@@ -221,24 +223,23 @@ def _joined(sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> Col
             results.append(joiners[is_right](keys[row], values[row], other))
         except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
             failed, side = row, sides[is_right]
-            context.current_node = side.node
-            context.row_failed(side.columns, row - first if is_right else row, exc)
+            context.row_failed(side.batch, row - first if is_right else row, exc, side.node)
             continue
         rows.append(row)
         result_times.append(max(times[row], other_time))
-    return results_of(left.columns, right.columns, rows, [keys[row] for row in rows], results, result_times)
+    return results_of(left.batch, right.batch, rows, [keys[row] for row in rows], results, result_times)
 
 
 def results_of(
-    left: Columns, right: Columns, rows: Sequence[int], keys: list[Any], values: list[Any], timestamps: list[int]
-) -> Columns:
+    left: RecordBatch, right: RecordBatch, rows: Sequence[int], keys: list[Any], values: list[Any], timestamps: list[int]
+) -> RecordBatch:
     """Joined rows, each made of a row of either side: those of the right are numbered behind those of the left."""
     left_origin, right_origin = left.origin, right.origin
-    assert isinstance(left_origin, RawColumns)
-    assert isinstance(right_origin, RawColumns)
+    assert isinstance(left_origin, RawBatch)
+    assert isinstance(right_origin, RawBatch)
     headers = _headers(left, right)
     sources = [*_sources(left), *(len(left_origin) + source for source in _sources(right))]
-    return Columns(
+    return RecordBatch(
         keys,
         values,
         timestamps,
@@ -248,23 +249,23 @@ def results_of(
     )
 
 
-def partners_of(sides: tuple[Rows, Rows], met: Met) -> list[Any]:
+def partners_of(sides: tuple[Rows, Rows], matches: Matches) -> list[Any]:
     """The values of the earlier records, each by the serde of the store it was found in."""
     first = len(sides[0])
-    found: list[Any] = [None] * len(met.rows)
+    found: list[Any] = [None] * len(matches.rows)
     for is_right, store in ((False, sides[1].store), (True, sides[0].store)):
-        at = [number for number, row in enumerate(met.rows) if (row >= first) is is_right]
-        for number, value in zip(at, store.values_from([met.partners[number] for number in at])):
+        at = [number for number, row in enumerate(matches.rows) if (row >= first) is is_right]
+        for number, value in zip(at, store.values_from([matches.partners[number] for number in at])):
             found[number] = value
     return found
 
 
-def _sources(columns: Columns) -> Sequence[int]:
+def _sources(batch: RecordBatch) -> Sequence[int]:
     """The row of the input that each was made of."""
-    return range(len(columns)) if columns.sources is None else columns.sources
+    return range(len(batch)) if batch.sources is None else batch.sources
 
 
-def _headers(left: Columns, right: Columns) -> list[Headers] | None:
+def _headers(left: RecordBatch, right: RecordBatch) -> list[Headers] | None:
     if left.headers is None and right.headers is None:
         return None
     return [some for side in (left, right) for some in side.headers or [()] * len(side)]

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Consumed, Grouped, Serdes, StreamsBuilder, StreamsConfig
 from penstock.hashing import default_partition
-from penstock.runtime.key_places import PARTITION, KeyPlaces
+from penstock.runtime.key_placement import PARTITION, KeyPlacement
 
 GROUP = (frozenset({"orders", "customers"}),)
 COUNTS = {"orders": 3, "customers": 3}
@@ -36,7 +36,7 @@ def warned(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]
 
 
 def test_should_warn_once_where_one_topic_lies_as_kafka_puts_it_and_the_other_does_not(warned: Callable[[], list[str]]) -> None:
-    places = KeyPlaces(GROUP, COUNTS, frozenset())
+    places = KeyPlacement(GROUP, COUNTS, frozenset())
     places.look("customers", keys(as_kafka)[:15])
     places.look("orders", keys(as_librdkafka)[:15])
     assert not warned()  # of customers too little is known
@@ -53,7 +53,7 @@ def test_should_warn_once_where_one_topic_lies_as_kafka_puts_it_and_the_other_do
 def test_should_say_nothing_where_all_topics_lie_alike(
     partitioner: Callable[[bytes], int], warned: Callable[[], list[str]]
 ) -> None:
-    places = KeyPlaces(GROUP, COUNTS, frozenset())
+    places = KeyPlacement(GROUP, COUNTS, frozenset())
     for start in range(0, 400, 40):
         for topic in COUNTS:
             places.look(topic, keys(partitioner)[start : start + 40])
@@ -64,9 +64,10 @@ def test_should_say_nothing_where_all_topics_lie_alike(
 def test_should_look_at_few_keys_and_then_at_none(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[bytes] = []
     monkeypatch.setattr(
-        "penstock.runtime.key_places.default_partition", lambda key, count: (hashed.append(key), default_partition(key, count))[1]
+        "penstock.runtime.key_placement.default_partition",
+        lambda key, count: (hashed.append(key), default_partition(key, count))[1],
     )
-    places = KeyPlaces(GROUP, {"orders": 2, "customers": 2}, frozenset())
+    places = KeyPlacement(GROUP, {"orders": 2, "customers": 2}, frozenset())
     for _ in range(1000):
         places.look("orders", KEYS)
     assert len(hashed) == 64  # the first of each batch, each once
@@ -76,9 +77,9 @@ def test_should_look_at_few_keys_and_then_at_none(monkeypatch: pytest.MonkeyPatc
 
 
 def test_should_have_nothing_to_look_at_without_a_join_or_with_one_partition() -> None:
-    assert KeyPlaces((), {}, frozenset()).is_complete
-    assert KeyPlaces(GROUP, {"orders": 1, "customers": 1}, frozenset()).is_complete
-    assert KeyPlaces((frozenset({"orders"}),), COUNTS, frozenset()).is_complete
+    assert KeyPlacement((), {}, frozenset()).is_complete
+    assert KeyPlacement(GROUP, {"orders": 1, "customers": 1}, frozenset()).is_complete
+    assert KeyPlacement((frozenset({"orders"}),), COUNTS, frozenset()).is_complete
 
 
 def test_should_know_that_repartition_topics_lie_as_kafka_puts_them(warned: Callable[[], list[str]]) -> None:
@@ -92,9 +93,9 @@ def test_should_know_that_repartition_topics_lie_as_kafka_puts_them(warned: Call
     found = list(topology.subtopologies("app", {}))
     joining = next(s for s in found if "customers" in s.source_topics)
     counts = dict.fromkeys((topic for s in found for topic in s.source_topics), 3)
-    places = KeyPlaces.of(joining, found, counts)
+    places = KeyPlacement.of(joining, found, counts)
     places.look("customers", keys(as_kafka))
     assert not warned()
-    places = KeyPlaces.of(joining, found, counts)
+    places = KeyPlacement.of(joining, found, counts)
     places.look("customers", keys(as_librdkafka))
     assert len(warned()) == 1
