@@ -15,6 +15,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.groups import Groups
 from tests.harness.command_line import penstock
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import keyed, topics
 from tests.integration.topologies import count_by_key
 
@@ -37,12 +38,12 @@ class Figures:
         return {p: (committed.get(p, 0), ends[p]) for p in partitions}
 
     def app(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"http://{self._server}/api/app", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{self._server}/api/app", timeout=LIMIT) as answer:
             return json.load(answer)
 
     def console(self) -> dict[str, Any]:
         """The first document that the console is sent."""
-        with urllib.request.urlopen(f"http://{self._server}/api/events", timeout=30) as events:
+        with urllib.request.urlopen(f"http://{self._server}/api/events", timeout=LIMIT) as events:
             return next(json.loads(line[5:])["patch"] for line in events if line.startswith(b"data:"))
 
     def status(self) -> str:
