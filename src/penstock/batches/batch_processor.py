@@ -18,9 +18,6 @@ class Operator:
     All operators of the DSL are such; a user's processor may do anything, and gets its records one by one.
     """
 
-    recomputable = False
-    """Whether its processors compute the same records again from the same input, each from one of its records."""
-
     keeps_join_side = False
     """Whether it keeps one side of a join of two streams, for the other to look into."""
 

@@ -19,8 +19,6 @@ class KStreamBranch(Operator):
     The lists may still grow until the topology is built.
     """
 
-    recomputable = True
-
     def __init__(self, predicates: Sequence[Predicate], child_nodes: Sequence[str]) -> None:
         self.predicates = predicates
         self.child_nodes = child_nodes

@@ -17,8 +17,6 @@ from penstock.record import FixedKeyRecord
 class KStreamFilter(Operator):
     """Supplies processors that forward some records and drop the others."""
 
-    recomputable = True
-
     def __init__(self, predicate: Predicate, filter_not: bool) -> None:
         self.predicate = predicate
         self.filter_not = filter_not

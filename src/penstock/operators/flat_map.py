@@ -18,8 +18,6 @@ from penstock.record import Record
 class KStreamFlatMap(Operator):
     """Supplies processors that forward one record for each `(key, value)` the mapper yields."""
 
-    recomputable = True
-
     def __init__(self, mapper: FlatMapper) -> None:
         self.mapper = mapper
 

@@ -22,8 +22,6 @@ _LISTS = frozenset({list, tuple})
 class KStreamFlatMapValues(Operator):
     """Supplies processors that forward one record for each value `mapper(key, value)` yields."""
 
-    recomputable = True
-
     def __init__(self, mapper: FlatValueMapperWithKey) -> None:
         self.mapper = mapper
 

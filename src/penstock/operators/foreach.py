@@ -24,8 +24,6 @@ class ForeachProcessor(Processor[Any, Any, Any, Any]):
 class ForeachProcessorSupplier(Operator):
     """Supplies `ForeachProcessor`s."""
 
-    recomputable = True
-
     def __init__(self, action: ForeachAction) -> None:
         self.action = action
 

@@ -18,8 +18,6 @@ from penstock.record import Record
 class KStreamMap(Operator):
     """Supplies processors that give each record the key and value the mapper returns as `(key, value)`."""
 
-    recomputable = True
-
     def __init__(self, mapper: KeyValuePairMapper) -> None:
         self.mapper = mapper
 

@@ -18,8 +18,6 @@ from penstock.record import FixedKeyRecord
 class KStreamMapValues(Operator):
     """Supplies processors that give each record the value `mapper(key, value)` returns."""
 
-    recomputable = True
-
     def __init__(self, mapper: ValueMapperWithKey) -> None:
         self.mapper = mapper
 

@@ -14,8 +14,6 @@ from penstock.record import Record
 class PassThrough(Operator):
     """Supplies processors that forward each record."""
 
-    recomputable = True
-
     def __call__(self) -> Processor[Any, Any, Any, Any]:
         return _PassThroughProcessor()
 

@@ -16,8 +16,6 @@ from penstock.record import FixedKeyRecord
 class KStreamPeek(Operator):
     """Supplies processors that call the action for each record, then forward it."""
 
-    recomputable = True
-
     def __init__(self, action: ForeachAction) -> None:
         self.action = action
 

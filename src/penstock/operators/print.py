@@ -78,8 +78,6 @@ def _empty(path: str) -> None:
 class KStreamPrint(Operator):
     """Supplies processors that hand each record to the action."""
 
-    recomputable = True
-
     def __init__(self, action: PrintForeachAction | ForeachAction) -> None:
         self.action = action
 
