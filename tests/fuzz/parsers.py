@@ -34,10 +34,10 @@ from penstock.schema_registry import AvroSerde, JsonSchemaSerde, ProtobufSerde
 from penstock.schema_registry.clients import client_for
 from penstock.spark.record_block import RecordBlock
 from penstock.spark.vectors import Vector
-from penstock.state.aggregation_with_headers import plain_aggregation
 from penstock.state.buffers.changelog import read_changelog_record
 from penstock.state.buffers.values import BufferValue, Reader
 from penstock.state.engines.versioned_segment_value import SegmentValue
+from penstock.state.value_formats import AGGREGATE_WITH_HEADERS
 from penstock.state.value_timestamp_headers import serialize_headers, split_headers
 from penstock.wire import Codec
 from tests.abuse.test_serdes import LISTS, NESTED, PLAIN
@@ -200,7 +200,7 @@ def parsers() -> dict[str, Parser]:
         "carry-over": Parser(lambda data: TopicPartitionMetadata.decode(data.decode("latin-1")), [times.encode()], ()),
         "positions": Parser(Position.from_json, [Position.from_map({"orders": {0: 41}}).to_json().encode(), b"{}"]),
         "headers in stores": Parser(split_headers, [headers + bytes(8) + b"v"]),
-        "aggregations in stores": Parser(plain_aggregation, [headers + b"v"]),
+        "aggregations in stores": Parser(AGGREGATE_WITH_HEADERS.split, [headers + b"v"]),
         "versions in stores": Parser(SegmentValue.deserialize),
         "values in buffers": Parser(
             lambda data: Reader(data).buffer_value(), [BufferValue(b"prior", b"old", b"new", CONTEXT).serialize()]
