@@ -213,6 +213,7 @@ class LaneJobs:
         idle_seconds: float,
         commit_seconds: float,
         max_records: int,
+        drains: bool = False,
     ) -> Future[ThreadReport]:
         """Run a residency of a thread; the future is its last report.
 
@@ -234,6 +235,7 @@ class LaneJobs:
             idle_seconds,
             commit_seconds,
             max_records,
+            drains,
             self._packed,
             found.executor,
         )
