@@ -468,6 +468,9 @@ class KafkaStreams(QueryMethods):
         `CloseOptions` also say whether the instance leaves its group; of several calls the first decides that. One that still
         starts goes no further. A signal's handler that interrupts `start` itself gets False: it ends when that has returned.
 
+        If no other instance runs, this one reads its repartition topics to their ends first, because a Java application could not
+        read blocks there. That takes half of the timeout at most.
+
             streams.close(CloseOptions(timeout=timedelta(seconds=30), leave_group=True))
         """
         options = CloseOptions.of(timeout)
