@@ -33,9 +33,12 @@ $(STAMP): pyproject.toml requirements-build.lock requirements-dev.lock | check-p
 demo: setup       ## WordCount end to end.
 	@$(BIN)/penstock demo
 
-# Tests with a broker and Spark run in one process of three: they share one broker and one session.
+# Tests with a broker and Spark run in one process, which shares one broker and one session, beside the unit tests.
 test: setup lint  ## Lint, the unit tests, and one integration test per mechanism; under 10 minutes on 2 cores.
-	@$(BIN)/pytest -n 3 --dist loadgroup -m "core or (not integration and not slow)" --durations=10 --durations-min=5
+	@$(BIN)/pytest -m core --durations=5 --durations-min=10 > $(VENV)/core-tests.log 2>&1 & core=$$!; \
+	trap 'kill $$core 2>/dev/null' INT TERM; \
+	$(BIN)/pytest -n 2 -m "not integration and not slow" --durations=5 --durations-min=10; units=$$?; \
+	wait $$core; core=$$?; cat $(VENV)/core-tests.log; exit $$((units + core))
 
 test-integration: setup    ## All tests with a real broker and Spark but the slow ones; about 15 minutes.
 	@$(BIN)/pytest -m "integration and not slow"

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 
 from bench import environment
 from penstock import Consumed, Produced, Serde, Serdes, StreamsBuilder, StreamsConfig
+from penstock.batches.record_batch import RawBatch
 from penstock.clock import SystemClock
-from penstock.columns.columns import RawColumns
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.runtime.task import StreamTask, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.schema_registry import AvroSerde, JsonSchemaSerde
 from penstock.state.cache import RecordCache
-from penstock.topology.column_plan import Way
+from penstock.topology.execution_plan import ExecutionMode
 
 RECORDS, ROUNDS = 50_000, 5
 _RESULTS = Path(__file__).parent / "results"
@@ -91,7 +91,7 @@ KINDS = (
 )
 
 
-def measure(kind: Kind, records: int, by_columns: bool, folder: Path) -> float:
+def measure(kind: Kind, records: int, batch_nodes: bool, folder: Path) -> float:
     """Records a second of CPU of one task."""
     builder = StreamsBuilder()
     orders = builder.stream("orders", Consumed(Serdes.string(), kind.serde))
@@ -102,12 +102,12 @@ def measure(kind: Kind, records: int, by_columns: bool, folder: Path) -> float:
     task = StreamTask.create(_TASK, plan, [partition], folder, TaskEnvironment(config, SystemClock(), metrics, RecordCache(0)))
     task.initialize()
     task.complete_restoration()
-    assert task.takes_columns
-    if not by_columns:
-        task.column_plan = replace(task.column_plan, way=Way.SINGLE)
+    assert task.takes_batches
+    if not batch_nodes:
+        task.execution_plan = replace(task.execution_plan, mode=ExecutionMode.SINGLE)
     values = [kind.serde.serializer("orders", kind.values(number)) for number in range(records)]
     keys: list[bytes | None] = [b"key-%d" % (number % 1000) for number in range(records)]
-    raw = RawColumns("orders", 0, range(records), list(range(records)), keys, values)
+    raw = RawBatch("orders", 0, range(records), list(range(records)), keys, values)
     started = time.process_time()
     task.add_records(partition, raw, records)
     assert task.process_all() == records

@@ -28,7 +28,6 @@ _NEED_KAFKA_OR_SPARK = ("behaviour", "faults", "integration", "moving", "spark_v
 _CORE_TESTS = Path(__file__).with_name("core_tests.txt")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that need a broker or Spark: they run in one process and share one broker and one session.
 
@@ -45,7 +44,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.slow)
         if here in item.path.parents and item.path.relative_to(here).parts[0] in _NEED_KAFKA_OR_SPARK:
             item.add_marker(pytest.mark.integration)
-            item.add_marker(pytest.mark.xdist_group("broker"))
         if item.nodeid in core:
             item.add_marker(pytest.mark.core)
     if "PENSTOCK_TEST_ORDER" in os.environ:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
@@ -42,8 +42,8 @@ def stream(
 
 def rows_of(data: bytes) -> list[RawRecord]:
     """The rows that a task gets of a record that is marked as a block."""
-    raw = RawColumns.of(*TARGET, [RawRecord(*TARGET, 7, 1, b"key", data, ((BLOCK_HEADER, b"1"),))])
-    parts = [part if isinstance(part, RawColumns) else part.columns(TARGET, [7] * len(part)) for part, _ in expand(raw, True)]
+    raw = RawBatch.of(*TARGET, [RawRecord(*TARGET, 7, 1, b"key", data, ((BLOCK_HEADER, b"1"),))])
+    parts = [part if isinstance(part, RawBatch) else part.columns(TARGET, [7] * len(part)) for part, _ in expand(raw, True)]
     return [row for part in parts for row in part]
 
 

@@ -25,7 +25,8 @@ STORES = ("counts", "windows", "sessions", "versions", "numbers", "raw", "docume
 KEYS = ("k1", "a/b ü", "alice", "v", "-7", '"AP8="', '["x", 1]')
 PATHS = sorted(openapi()["paths"])
 EVENTS, REPLAY = "/api/events", "/api/dead-letters/replay"
-READS = [path for path in PATHS if path not in (EVENTS, REPLAY)]  # events do not end
+WRITES = (REPLAY, "/api/pause", "/api/resume")
+READS = [path for path in PATHS if path not in (EVENTS, *WRITES)]  # events do not end
 TRACES = (b"Traceback", b'File "', b"site-packages", b'.py\\"', b"object at 0x")
 
 
@@ -148,7 +149,7 @@ _KINDS = {
     "boolean": st.one_of(st.sampled_from(["true", "false", "TRUE", "1", ""]), _text),
     "string": st.one_of(st.sampled_from(KEYS), _json.map(json.dumps), _text),
 }
-_PATH = {"store": st.one_of(st.sampled_from(STORES), _text), "key": _KINDS["string"]}
+_PATH = {"store": st.one_of(st.sampled_from(STORES), _text), "key": _KINDS["string"], "topic": st.one_of(st.just("in"), _text)}
 
 
 @st.composite
@@ -159,7 +160,7 @@ def targets(draw: st.DrawFn, path: str) -> str:
         name = parameter["name"]
         if parameter["in"] == "path":
             value = draw(_PATH[name])
-            target = target.replace(f"{{{name}}}", quote(value, safe="" if name == "store" or draw(st.booleans()) else "/"))
+            target = target.replace(f"{{{name}}}", quote(value, safe="" if name != "key" or draw(st.booleans()) else "/"))
         else:
             query += [(name, draw(_KINDS[parameter["schema"]["type"]])) for _ in range(draw(st.integers(0, 2)))]
     query += draw(st.lists(st.tuples(_text, _text), max_size=2))
@@ -211,7 +212,7 @@ def test_should_answer_hostile_questions_as_it_says(open_server: Served, path: s
 
 @pytest.mark.parametrize("path", READS)
 def test_should_answer_hostile_headers_as_it_says(open_server: Served, path: str) -> None:
-    target = path.replace("{store}", "counts").replace("{key}", "k1")
+    target = path.replace("{store}", "counts").replace("{key}", "k1").replace("{topic}", "in")
 
     @_LIMITS
     @given(host=_host, headers=st.lists(_header, max_size=4))
@@ -225,7 +226,7 @@ def test_should_answer_hostile_headers_as_it_says(open_server: Served, path: str
 
 @pytest.mark.parametrize("path", READS)
 def test_should_tell_nothing_without_the_token(guarded_server: Served, path: str) -> None:
-    target = path.replace("{store}", "counts").replace("{key}", "k1")
+    target = path.replace("{store}", "counts").replace("{key}", "k1").replace("{topic}", "in")
 
     @_LIMITS
     @given(host=_host, headers=st.lists(_header, max_size=4))
@@ -261,14 +262,19 @@ def test_should_only_read(open_server: Served, path: str, method: bytes) -> None
     assert json.loads(answer.body)["error"]
 
 
-@given(headers=st.lists(_header, max_size=4), method=st.sampled_from([b"POST", b"GET", b"PUT"]), body=st.binary(max_size=40))
+@given(
+    path=st.sampled_from(WRITES),
+    headers=st.lists(_header, max_size=4),
+    method=st.sampled_from([b"POST", b"GET", b"PUT"]),
+    body=st.binary(max_size=40),
+)
 @_LIMITS
 def test_should_write_nothing_without_the_token(
-    guarded_server: Served, headers: list[tuple[bytes, bytes]], method: bytes, body: bytes
+    guarded_server: Served, path: str, headers: list[tuple[bytes, bytes]], method: bytes, body: bytes
 ) -> None:
     given_length = any(name == b"Content-Length" for name, _ in headers)
     sized = [] if given_length else [(b"Content-Length", str(len(body)).encode())]
-    asked = request(REPLAY, [(b"Host", b"localhost"), (b"Content-Type", b"application/json"), *sized, *headers], method)
+    asked = request(path, [(b"Host", b"localhost"), (b"Content-Type", b"application/json"), *sized, *headers], method)
     answer = send(guarded_server, asked + body)
     assert answer.status in (400, 401, 403, 413)
     assert send(guarded_server, request(EVENTS, [(b"Host", b"localhost"), *headers])).status in (400, 401, 403, 413)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from penstock import Serdes, SerializationError, Window, Windowed, WindowedSerdes
+from penstock.batches.serdes import deserialize_column
 from penstock.change import Change, ChangedSerde
-from penstock.columns.serdes import deserialize_column, text_column
 from penstock.operators.joins.foreign_key.combined_key import CombinedKeySchema
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper, SubscriptionResponseWrapperSerde
 from penstock.operators.joins.foreign_key.subscription_wrapper import Instruction, SubscriptionWrapper, SubscriptionWrapperSerde
@@ -165,8 +165,6 @@ def test_should_read_columns_as_it_reads_single_values(name: str) -> None:
         assert repr(_outcome(lambda c=column: list(deserialize_column(serde.deserializer, "topic", c)))) == repr(
             _outcome(lambda c=column: [serde.deserializer("topic", data) for data in c])
         )
-        text = text_column(serde.deserializer, column)
-        assert text is None or list(text) == [serde.deserializer("topic", data) for data in column]
 
 
 def _outcome(read: Callable[[], Any]) -> Any:

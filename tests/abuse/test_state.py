@@ -17,15 +17,15 @@ from penstock import Serdes, Stores, TaskId, TopicPartition
 from penstock.errors import PenstockError, ProcessorStateError, SerializationError
 from penstock.query.position import Position
 from penstock.record import RawRecord, RecordContext
-from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.spark.vectors import Vector
-from penstock.state.aggregation_with_headers import from_plain_aggregation, plain_aggregation
 from penstock.state.buffers.changelog import read_changelog_record
 from penstock.state.buffers.values import BufferValue, Reader
 from penstock.state.directory import PROCESS_FILE, StateDirectory
 from penstock.state.engines.versioned_segment_value import SegmentValue, min_timestamp, next_timestamp
 from penstock.state.restore import StoreRestorer
-from penstock.state.value_timestamp_headers import plain_value, serialize_headers, split_headers, timestamped_value
+from penstock.state.value_formats import AGGREGATE_WITH_HEADERS, WITH_HEADERS
+from penstock.state.value_timestamp_headers import serialize_headers, split_headers
 from tests.abuse.hostile import assert_survives, confined, hostile
 from tests.unit.state.contexts import FakeStoreContext
 
@@ -44,10 +44,10 @@ def quiet() -> Iterator[None]:
 # -- stores
 
 
-@pytest.mark.parametrize("read", [split_headers, plain_value, timestamped_value, plain_aggregation])
+@pytest.mark.parametrize("read", [split_headers, WITH_HEADERS.split, AGGREGATE_WITH_HEADERS.split])
 def test_should_read_or_refuse_any_value_with_headers(read: Callable[[bytes], Any]) -> None:
     valid = [serialize_headers(headers) + bytes(8) + b"v" for headers in ((), HEADERS, HEADERS * 20)]
-    assert_survives(read, [*valid, from_plain_aggregation(b"v")])
+    assert_survives(read, [*valid, AGGREGATE_WITH_HEADERS.join(b"v", 0, ())])
 
 
 def test_should_not_walk_back_over_headers() -> None:

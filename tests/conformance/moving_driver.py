@@ -8,7 +8,7 @@ from typing import Any
 from penstock import TopologyTestDriver
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.runtime.task import StreamTask, TaskCommit
 
 _STEPS_BETWEEN_MOVES = 3

@@ -9,8 +9,8 @@ from typing import Any
 from penstock import StreamsBuilder, Topology, TopologyTestDriver
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import KeyValueStore, SessionStore, StateStore, VersionedKeyValueStore, WindowStore
-from penstock.topology.column_plan import ColumnPlan
-from tests.conformance.columns_driver import ColumnsDriver
+from penstock.topology.execution_plan import ExecutionPlan
+from tests.conformance.batch_driver import BatchDriver
 from tests.conformance.inputs import Input
 from tests.conformance.moving_driver import dropped_records
 from tests.conformance.scenarios.registry import Scenario
@@ -40,7 +40,7 @@ def run(
         try:
             for item in inputs:
                 _feed(driver, item, answer["steps"])
-            if isinstance(driver, ColumnsDriver):
+            if isinstance(driver, BatchDriver):
                 driver.complete_turn()
                 answer["steps"][-1] += _drain(driver)
             answer["stores"] = _stores(driver, inputs)
@@ -49,22 +49,22 @@ def run(
             answer["error"] = _failure("run", error)
             answer["steps"][-1] += _drain(driver)
         finally:
-            if isinstance(driver, ColumnsDriver):
-                answer["as_columns"] = driver.processed_as_columns
+            if isinstance(driver, BatchDriver):
+                answer["as_columns"] = driver.processed_in_batches
             with contextlib.suppress(Exception):  # a task that failed fails again when it is closed
                 driver.close()
     answer["printed"] = printed.getvalue()
     return answer
 
 
-def column_plan(scenario: Scenario) -> ColumnPlan:
+def execution_plan(scenario: Scenario) -> ExecutionPlan:
     """Which way the records of the scenario go when there are many of them."""
     settings = {"application.id": APPLICATION_ID, "bootstrap.servers": "unused:9092", **scenario.config, **scenario.python}
     try:
-        driver = ColumnsDriver(_build(scenario, settings), settings, initial_wall_clock_time=0)
+        driver = BatchDriver(_build(scenario, settings), settings, initial_wall_clock_time=0)
     except Exception:  # noqa: BLE001 - it fails to be built on purpose
-        return ColumnPlan()
-    plan = driver.column_plan
+        return ExecutionPlan()
+    plan = driver.execution_plan
     driver.close()
     return plan
 
@@ -82,7 +82,7 @@ def _build(scenario: Scenario, settings: dict[str, Any]) -> Topology:
 def _feed(driver: TopologyTestDriver, item: Input, steps: list[list[dict[str, Any]]]) -> None:
     steps.append([])
     if "cut" in item:
-        assert isinstance(driver, ColumnsDriver)
+        assert isinstance(driver, BatchDriver)
         driver.complete_turn()
     elif "advance_wall_clock" in item:
         driver.advance_wall_clock_time(item["advance_wall_clock"])
@@ -122,7 +122,7 @@ def _stores(driver: TopologyTestDriver, inputs: list[Input]) -> dict[str, Any]:
     keys = dict.fromkeys(bytes.fromhex(item["key"]).decode(errors="replace") for item in inputs if item.get("key") is not None)
     times = dict.fromkeys(item["timestamp"] for item in inputs if "timestamp" in item)
     stores = driver.get_all_state_stores()
-    if isinstance(driver, ColumnsDriver):
+    if isinstance(driver, BatchDriver):
         for store in driver.own_stores():
             if isinstance(store, WrappedStateStore):
                 store.clear_cache()  # it shows what the store below has let go, for as long as there is room

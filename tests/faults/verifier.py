@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from penstock.state.engines.rocksdb import RocksDBStore
+from penstock.state.value_formats import TIMESTAMPED
 from tests.faults.applications import Application, Inputs
 from tests.harness.kafka import Kafka, Message
 
@@ -58,7 +59,7 @@ def _latest(messages: Sequence[Message]) -> Mapping[bytes, bytes]:
 
 
 def _contents(task: Path, name: str) -> Mapping[bytes, bytes]:
-    store = RocksDBStore(name, timestamped=True)
+    store = RocksDBStore(name, value_format=TIMESTAMPED)
     store.open_db({}, task)
     try:
         with store.all() as entries:

@@ -29,7 +29,7 @@ from penstock.kafka.tokens import expiry_of
 from penstock.peers.proofs import PeerKeys
 from penstock.peers.session import PART_HEAD_BYTES, AnsweringSessions, AskingSession, UnprovenError, read_part_head
 from penstock.query.position import Position
-from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.schema_registry import AvroSerde, JsonSchemaSerde, ProtobufSerde
 from penstock.schema_registry.clients import client_for
 from penstock.spark.record_block import RecordBlock

@@ -25,12 +25,21 @@ class Cluster:
     """A master and workers of one core each; also a context manager. All of it ends with this process.
 
     With `recovers` a master that comes back knows what it knew.
+    With `decommissions` workers can be told to leave.
     With `apart` each worker is a host by itself, as far as Spark and penstock can tell: an address and a state folder of its own.
     """
 
     def __init__(
-        self, workers: int = 2, cores: int = 1, memory: str = "1g", *, apart: bool = False, recovers: bool = False
+        self,
+        workers: int = 2,
+        cores: int = 1,
+        memory: str = "1g",
+        *,
+        apart: bool = False,
+        recovers: bool = False,
+        decommissions: bool = False,
     ) -> None:
+        self._decommissions = decommissions
         self._count, self._cores, self._memory, self._apart, self._recovers = workers, cores, memory, apart, recovers
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-cluster-"))
         self._master: GuardedProcess | None = None
@@ -162,6 +171,18 @@ class Cluster:
         group = os.getpgid(self.executors()[executor])
         next(worker for worker in self._workers if worker.pid == group).kill()
 
+    def decommission_worker_of(self, executor: str) -> None:
+        """Tell a worker that its machine is taken away soon, as cloud providers do: its executor gets no more tasks."""
+        group = os.getpgid(self.executors()[executor])
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                try:
+                    is_worker = b"deploy.worker.Worker\0" in (folder / "cmdline").read_bytes().partition(b"java")[2]
+                    if is_worker and os.getpgid(int(folder.name)) == group:
+                        os.kill(int(folder.name), signal.SIGPWR)
+                except OSError:
+                    continue
+
     def logs(self) -> str:
         """The ends of what everything wrote, for a test that fails."""
         paths = [*self._folder.glob("*.log"), *self._folder.glob("worker-*/*/*/stderr")]
@@ -176,6 +197,7 @@ class Cluster:
             "-XX:TieredStopAtLevel=1",
             "-XX:+UseSerialGC",
             *self._recovery,
+            f"-Dspark.decommission.enabled={str(self._decommissions).lower()}",
             "-cp",
             f"{_SPARK_HOME}/jars/*",
             main,

@@ -13,6 +13,7 @@ import time
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,46 @@ def words(line):
 def by_word(_, word):
     return word
 """
+
+
+class Steady:
+    """Writes a line every so often and looks how long no count is written; also a context manager."""
+
+    def __init__(self, run: ClusterRun, every: float = 0.05) -> None:
+        self._run, self._every = run, every
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._feed, self._look)]
+        self._written = 0
+        self._since = time.monotonic()
+        self.silence = 0.0
+        """The longest time in which no count was written."""
+
+    def __enter__(self) -> Steady:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(LIMIT)
+
+    def begin(self) -> None:
+        """Measure from now on."""
+        self.silence, self._since = 0.0, time.monotonic()
+
+    def _feed(self) -> None:
+        seed = 0
+        while not self._ended.wait(self._every):
+            seed += 1
+            self._run.feed(1, seed)
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.05):
+            written, now = self._run.written(), time.monotonic()
+            if written > self._written:
+                self._written, self._since = written, now
+            self.silence = max(self.silence, now - self._since)
 
 
 class ClusterRun:
@@ -70,6 +111,7 @@ class ClusterRun:
             "batch.max.records": 100,
             **self._config,
         }
+        config = {key: value for key, value in config.items() if value is not None or not key.startswith("spark.")}
         if not self._given:
             config["spark.submit.pyFiles"] = str(self._users_module)
             config["spark.archives"] = f"{self._packed_python()}#env"
@@ -96,7 +138,8 @@ class ClusterRun:
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         try:
             self._process.wait(LIMIT)
         finally:
@@ -129,6 +172,17 @@ class ClusterRun:
     def restored(self) -> int:
         """How many records of changelogs have been read back so far."""
         return sum(told["restored"] for told in self._of("batch") + self._of("restored"))
+
+    @property
+    def states(self) -> list[str]:
+        """The states of the application so far."""
+        return [told["state"] for told in self._of("state")]
+
+    def wait_for_end(self) -> None:
+        """Until the application has ended by itself."""
+        self._process.wait(LIMIT)
+        for reader in self._readers:
+            reader.join(LIMIT)
 
     def copied(self) -> int | None:
         """How many records the copies of state are behind, all together; None before the first was heard of."""
@@ -176,6 +230,10 @@ class ClusterRun:
             assert message.value is not None
             found[message.key.decode()].append(struct.unpack(">q", message.value)[0])
         assert found == {word: list(range(1, count + 1)) for word, count in self.expected.items()}
+
+    def written(self) -> int:
+        """How much lies in the topic of counts, committed."""
+        return sum(self._kafka.ends(self.counts).values())
 
     def has_counted_all(self) -> bool:
         """Whether each word was counted as often as it was written at least."""

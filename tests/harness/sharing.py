@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tests.harness.waiting import LIMIT
@@ -17,8 +19,10 @@ _ROOT = Path(__file__).parents[2]
 class SharedProcess:
     """Does what it is asked for, one thing after the other; also a context manager."""
 
-    def __init__(self, folder: Path, workers: str = sys.executable) -> None:
-        self._log, self._workers = folder / "sharing.log", workers
+    def __init__(
+        self, folder: Path, workers: str = sys.executable, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._log, self._workers, self._environment = folder / "sharing.log", workers, environment
 
     def __enter__(self) -> SharedProcess:
         with self._log.open("w") as log:
@@ -30,7 +34,12 @@ class SharedProcess:
                 text=True,
                 cwd=_ROOT,
                 # Workers of a session that the user has made run the python3 of the PATH, unless they are told.
-                env={**os.environ, "PYSPARK_PYTHON": self._workers, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"},
+                env={
+                    **os.environ,
+                    **self._environment,
+                    "PYSPARK_PYTHON": self._workers,
+                    "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}",
+                },
             )
         return self
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.fetch import FetchRange, RangeFetcher
@@ -60,7 +60,7 @@ def write(kafka: Kafka, topic: str, compression: str = "none") -> int:
     return offsets
 
 
-def rows(columns: RawColumns) -> list[tuple[object, ...]]:
+def rows(columns: RawBatch) -> list[tuple[object, ...]]:
     return list(zip(columns.offsets, columns.timestamps, columns.keys, columns.values, strict=True))
 
 

@@ -8,7 +8,7 @@ from penstock import StreamsError
 from penstock.ids import TopicPartition
 from penstock.kafka.membership import group_metadata
 from penstock.kafka.produce import LaneProducer
-from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import commit, topics
 

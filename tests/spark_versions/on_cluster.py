@@ -59,9 +59,10 @@ def main() -> None:
     session = builder.getOrCreate()
     context = session.sparkContext
     deadline = time.monotonic() + 120
-    while len(internals.executors_with_hosts(context)) < 2 and time.monotonic() < deadline:
+    while len(internals.known_executors(context)) < 2 and time.monotonic() < deadline:
         time.sleep(0.1)
-    hosts = internals.executors_with_hosts(context)
+    known = internals.known_executors(context)
+    hosts = {executor: found.host for executor, found in known.items() if not found.refusal}
     places = {executor: internals.executor_place(host, executor) for executor, host in hosts.items()}
     placed = internals.yielding_bytes(internals.placed_rows(context, [places[i] for i in "1010"]), where).collect()
     environment = internals.worker_environment(context, {"PENSTOCK_TEST": "lane"})

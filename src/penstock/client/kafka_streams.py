@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
@@ -20,6 +21,7 @@ from penstock.client.assignment.joining import wait_to_join
 from penstock.client.callbacks import Callbacks
 from penstock.client.client_life import ClientLife, ClosedWhileStartingError
 from penstock.client.close_options import CloseOptions
+from penstock.client.input_lags import InputLags
 from penstock.client.inside import Inside
 from penstock.client.listeners import StateListener, StateRestoreListener
 from penstock.client.metadata import LagInfo, ThreadMetadata, store_lags, thread_metadata
@@ -27,6 +29,7 @@ from penstock.client.metrics.application_metrics import ApplicationMetrics
 from penstock.client.metrics.prometheus import render
 from penstock.client.metrics.reporters import Reporters
 from penstock.client.metrics.server import MetricsServer
+from penstock.client.notebook import notebook_applications
 from penstock.client.preparation import Prepared, prepare
 from penstock.client.process_end import process_end
 from penstock.client.queries.local_stores import LocalStores
@@ -34,16 +37,19 @@ from penstock.client.queries.locations import Locations
 from penstock.client.queries.methods import QueryMethods
 from penstock.client.queries.queries import Queries
 from penstock.client.queries.tables import StateTables
+from penstock.client.rates import Rates
 from penstock.client.replicas.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.restore_events import RestoreEvents
 from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.supervised_thread import ThreadPhase
 from penstock.client.scheduling.task_offsets import TaskOffsets
+from penstock.client.scheduling.thread_growth import ThreadGrowth
 from penstock.client.scheduling.thread_roster import ThreadChange
 from penstock.client.session_renewal import renew_session
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
+from penstock.client.summary import Summary, ThreadRow
 from penstock.client.thread_summary import ThreadSummary
 from penstock.client.tracing import BatchTraces
 from penstock.client.web.running import RunningApplication
@@ -64,8 +70,8 @@ from penstock.log_lines import tell_again
 from penstock.metrics.registry import Metric, MetricName
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
-from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.node_serdes import check_serdes
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.driver.placement import SessionStoppedError
 from penstock.spark.driver.session import lanes_of
@@ -154,6 +160,11 @@ class KafkaStreams(QueryMethods):
             lambda: self._loop,
             self._stateful_tasks,
         )
+        self._displays = {}
+        self._rates = Rates()
+        self._lags: InputLags | None = None
+        self._step: str | None = None
+        """What the start waits for."""
         self._summary = ThreadSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
         self._reporters: Reporters | None = None
@@ -219,6 +230,7 @@ class KafkaStreams(QueryMethods):
             told = self._life.change(State.REBALANCING)
         process_end.last_as_long_as(self)
         try:
+            notebook_applications.start(self, self._config["application.id"], str(self._config["state.dir"]))
             self._life.tell(told)
             with self._starting:
                 self._starter = threading.get_ident()
@@ -274,15 +286,23 @@ class KafkaStreams(QueryMethods):
             self._on_reports,
             self._on_batch,
         )
+        events.on_slots = ThreadGrowth(self.add_stream_thread, self._threads, prepared.plan, wanted is not None).take
         events.standbys = standby_events(
             self._callbacks, lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked
         )
         if self._web is not None:
-            self._inside.watch_batches(self._web.history.batch)
             self._inside.watch_reports(self._web.history.reported)
             self._inside.watch_restores(self._web.history.restore)
+            self._rates = self._web.history.rates
+        else:
+            self._inside.watch_reports(self._rates.reported)
         loop = EventLoop(config, prepared.plan, self._lane_jobs, self._admin, self._offsets(prepared), events)
         self._loop = loop
+        self._lags = InputLags(
+            loop.tasks,
+            lambda partitions: self._admin.committed(config["application.id"], partitions),
+            lambda partitions: self._admin.reachable_ends(partitions, config.eos_enabled, known_only=True),
+        )
         stores = LocalStores(config, self._lane_jobs, loop)
         self._queries = Queries(stores, self._locations, lambda: self._life.state)
         self._tables = StateTables(self._session, stores, self._locations)
@@ -318,17 +338,21 @@ class KafkaStreams(QueryMethods):
                 loop,
                 state=lambda: self._life.state,
                 failure=lambda: self._failure,
-                ends=lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
+                lags=self._lags,
                 thread_states=lambda: {thread.name: thread.state.name for thread in self._threads.all()},
                 state_since=lambda: self._life.since,
                 paused=lambda: self._paused,
+                pause=self._pause,
+                spark_ui=context.uiWebUrl,
             )
             letters = LetterTopics(config, self._admin, self._client_id)
             self._web.serve(running, self.metrics_text, self.metrics, letters)
+        self._step = None
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 
     def _say_starting(self, step: str) -> None:
         self._life.refuse_if_closing()
+        self._step = step
         if self._web is not None:
             self._web.starting(step)
 
@@ -607,8 +631,39 @@ class KafkaStreams(QueryMethods):
         copies = loop.standbys.copies()
         stores = {**loop.tasks.changelogs(), **{copy.partition: copy.store for copy in copies}}
         ends = self._admin.log_ends(list(stores), self._config.eos_enabled) if stores else {}
-        behind = {**{copy.partition: copy.offset for copy in copies}, **loop.tasks.restoring_positions()}
+        restoring = {found.partition: found.position for found in loop.tasks.restoring()}
+        behind = {**{copy.partition: copy.offset for copy in copies}, **restoring}
         return store_lags(stores, behind, ends)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of the application: state, threads, lag, rates, a link to the console."""
+        return self._summarised().html()
+
+    def _summarised(self) -> Summary:
+        url, loop, state = None if self._web is None else f"{self._web.url}/", self._loop, self._life.state
+        shown = "PAUSED" if self._paused and state is State.RUNNING else state.name
+        summary = Summary(self._config["application.id"], shown, url=url, failure=self._failure)
+        if not state.is_running_or_rebalancing:
+            return summary
+        if loop is None or self._lags is None:
+            return replace(summary, step=self._step)
+        lags, rates, owners = self._lags(), self._rates.per_second(), loop.owners
+        threads = []
+        for thread in self._threads.all():
+            tasks = sorted(task for task, lane in owners.items() if lane == thread.index)
+            known = [lags.tasks[task] for task in tasks if task in lags.tasks]
+            threads.append(
+                ThreadRow(thread.name, thread.state.name, [*map(str, tasks)], sum(known) if known or not tasks else None)
+            )
+        return replace(
+            summary,
+            step=None if state is State.RUNNING else self._step or "its tasks to be assigned, opened and restored",
+            threads=threads,
+            lag=lags.total if lags.partitions else None,
+            records_per_second=rates["records_per_second"],
+            produced_per_second=rates["produced_per_second"],
+            restoring=loop.tasks.restoring(),
+        )
 
     def _require_running(self, what: str) -> EventLoop:
         if self._life.state.has_not_started:
@@ -880,14 +935,15 @@ class KafkaStreams(QueryMethods):
     def _release(self, with_page: bool = True) -> None:
         """Give back everything in the opposite order; a session that is not the application's own goes on.
 
-        Where the session has ended nothing can be closed any more, and others of the group are not to wait for it.
+        After a failure the instance leaves its group first: the others need not wait until its threads are closed. If the session
+        has ended, nothing can be closed any more.
         """
         with self._life.lock:  # who is about to join has done so, or will not
             self._ended.set()
             self._topics_doubted.set()
         has_session = self._lane_jobs is None or not self._lane_jobs.has_ended
-        if self._member is not None and not has_session:
-            self._member.close(leave=True)
+        if self._member is not None and (not has_session or self._life.state is State.PENDING_ERROR):
+            self._member.close(leave=self._leave_group if has_session else True)
         if self._loop is not None:
             self._loop.copies.standbys.close()
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)

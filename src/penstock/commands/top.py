@@ -95,7 +95,7 @@ def _head(application: dict[str, Any]) -> Text:
         f"lag {application['lag']:,}; total records {rates['totals'].get('records', 0):,}"
     )
     if latest is not None:
-        text.append(f"; turn time {latest['turn_ms']:,.0f} ms on average, {latest['slowest_ms']:,.0f} ms at most")
+        text.append(f"; batch time {latest['turn_ms']:,.0f} ms on average, {latest['slowest_ms']:,.0f} ms at most")
     dead = rates["totals"].get("dead_letters", 0)
     if dead:
         text.append(f"; {dead:,} dead letters", style="yellow")

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import TopologyError
-from penstock.graph.build_queue import BuildQueue
 from penstock.graph.node import GraphNode, RootNode
 from penstock.graph.optimization import optimizations_of
 from penstock.graph.processors import TableSuppressNode, VersionedSemanticsNode
@@ -20,6 +19,7 @@ from penstock.graph.rewrites.single_store_self_join import single_store_self_joi
 from penstock.graph.search import is_versioned_or_versioned_upstream, is_versioned_upstream, key_changing_parent
 from penstock.graph.settings import given_settings, is_true
 from penstock.graph.sources import StreamSourceNode, TableSourceNode
+from penstock.java_priority_queue import JavaPriorityQueue
 from penstock.topology.builder import InternalTopologyBuilder
 
 ENSURE_EXPLICIT_NAMING = "ensure.explicit.internal.resource.naming"
@@ -128,13 +128,14 @@ class InternalStreamsBuilder:
                 )
 
     def _write_nodes(self) -> None:
-        queue = BuildQueue()
-        queue.offer(self.root)
+        # Ties matter: a merged repartition shares its priority with the node above it, and the order numbers sub-topologies.
+        queue = JavaPriorityQueue[GraphNode]()
+        queue.offer(self.root.build_priority, self.root)
         while queue:
-            node = queue.remove()
+            node = queue.poll()
             if node.all_parents_written_to_topology and not node.has_written_to_topology:
                 with self.topology.adding(node.added_at):
                     node.write_to_topology(self.topology)
                 node.has_written_to_topology = True
             for child in node.children:
-                queue.offer(child)
+                queue.offer(child.build_priority, child)

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.errors import ConfigError
 from penstock.graph.settings import given_settings
 from penstock.state.stores import Stores
-from penstock.state.suppliers import RocksDBKeyValueHeadersBytesStoreSupplier
+from penstock.state.value_formats import PLAIN
 from penstock.state.windowed_suppliers import (
     RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
     RocksDbTimeOrderedSessionBytesStoreSupplier,
@@ -183,7 +183,7 @@ def keeps_headers(supplier: Any, store_format: DslStoreFormat) -> bool:
 
     Those in memory never are; those in the order of time, for results at window close, go by the format that was asked for.
     """
-    if isinstance(supplier, RocksDBKeyValueHeadersBytesStoreSupplier) or getattr(supplier, "with_headers", False):
+    if getattr(supplier, "value_format", PLAIN).keeps_headers:
         return True
     in_order_of_time = RocksDbIndexedTimeOrderedWindowBytesStoreSupplier | RocksDbTimeOrderedSessionBytesStoreSupplier
     return store_format is DslStoreFormat.HEADERS and isinstance(supplier, in_order_of_time)

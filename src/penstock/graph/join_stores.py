@@ -11,9 +11,9 @@ from penstock.graph.materialize import DslStoreBuilder
 from penstock.graph.naming import STREAM_JOINTHIS, STREAM_OUTERSHARED, STREAM_OUTERTHIS
 from penstock.operators import LeftOrRightValueSerde, TimestampedKeyAndJoinSideSerde
 from penstock.serdes.serde import Serdes
+from penstock.state.builders import ListValueStoreBuilder
 from penstock.state.store import StoreBuilder
 from penstock.state.stores import Stores
-from penstock.state.windowed_builders import ListValueStoreBuilder
 from penstock.state.windowed_suppliers import InMemoryWindowBytesStoreSupplier, RocksDbWindowBytesStoreSupplier
 from penstock.windows import JoinWindows
 

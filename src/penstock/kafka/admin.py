@@ -10,7 +10,14 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    OFFSET_INVALID,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
@@ -173,6 +180,16 @@ class Admin:
         ends = self.log_ends(stable, False) if committed_only else stable
         starts, ids = self.log_starts(stable), self.topic_ids({p.topic for p in stable})
         return {p: LogBounds(starts[p], ends[p], stable[p], ids.get(p.topic, 0)) for p in stable}
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets that a group has committed for some of these partitions."""
+        asked = ConsumerGroupTopicPartitions(group, [ClientPartition(*p) for p in partitions])
+        future = self._client.list_consumer_group_offsets([asked], request_timeout=_OFFSETS_SECONDS)[group]
+        try:
+            found = _result(future, _deadline(_OFFSETS_SECONDS)).topic_partitions
+        except KafkaException as exc:
+            raise self._unreachable(exc.args[0]) from exc
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, int]:
         """The id of each topic: one that is deleted and created again has another. Topics that are not there are left out."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.ids import TopicPartition
 from penstock.kafka.fetch import FetchRange, RangeFetcher
 from penstock.kafka.log_reader import LogReader
@@ -31,7 +31,7 @@ class ChangelogReader:
         self._reader: LogReader | None = None
         self._gave_up = False
 
-    def fetch(self, wanted: FetchRange, until: int, headers: bool) -> RawColumns:
+    def fetch(self, wanted: FetchRange, until: int, headers: bool) -> RawBatch:
         """The records of a range, of which more follow before `until`; without their headers, if nobody looks at them."""
         reader = None if headers else self._opened()
         if reader is not None:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from penstock.columns.columns import RawColumns, UnreadableBatch
+from penstock.batches.record_batch import RawBatch, UnreadableBatch
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
@@ -72,10 +72,6 @@ BatchEnd = Callable[[TopicPartition, int], int]
 _first, _second = itemgetter(0), itemgetter(1)
 
 
-# Of how many records of a read timestamps are kept, about, and of how many reads together.
-_SOME, _MOST_TIMESTAMPS = 32, 512
-
-
 class FetchRange(NamedTuple):
     """Offsets `start` to `end` (not included) of one partition."""
 
@@ -119,7 +115,7 @@ class RangeFetcher:
     A range ends where its last offset does, whether or not a record is there: transaction markers, aborted and
     compacted records leave gaps. All of them are read to their ends, or `fetch` raises.
 
-    A batch that cannot be read is skipped, and noted with the columns of its partition (`RawColumns.unreadable`). Without
+    A batch that cannot be read is skipped, and noted with the columns of its partition (`RawBatch.unreadable`). Without
     `batch_end`, which finds its end, `fetch` raises.
     """
 
@@ -138,10 +134,8 @@ class RangeFetcher:
         self._short: _Reader | None = None
         self._long: _Reader | None = None
         self._opened_at = -math.inf
-        self.timestamps: list[int] | None = None
-        """Where somebody wants to know how old records are: the timestamps of some of those that were read."""
 
-    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
+    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawBatch]:
         """All records of the ranges, in offset order per partition; without their headers, if nobody looks at them.
 
         A long read goes on fetching when it is done: what comes next is likely to be read next. A short one, or `rest`, ends it.
@@ -150,7 +144,7 @@ class RangeFetcher:
         _refuse_short(short)
         return found
 
-    def parts(self, ranges: Sequence[FetchRange]) -> Iterator[tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, int]]]:
+    def parts(self, ranges: Sequence[FetchRange]) -> Iterator[tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, int]]]:
         """The same in parts of about `MOST_BYTES`: the records of each partition, and the offset behind them."""
         left = {TopicPartition(r.topic, r.partition): r for r in ranges}
         while left:
@@ -167,25 +161,15 @@ class RangeFetcher:
 
     def _read(
         self, ranges: Sequence[FetchRange], headers: bool = True, most_bytes: float = math.inf
-    ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
+    ) -> tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, Short]]:
         wanted = {TopicPartition(r.topic, r.partition): r for r in ranges if r.end > r.start}
         if not wanted:
             return {}, {}
-        found, short = self._read_wanted(wanted, headers, most_bytes)
-        self.look_at_times(found)
-        return found, short
-
-    def look_at_times(self, found: Mapping[TopicPartition, RawColumns]) -> None:
-        """Keep the timestamps of some records that were read, here or elsewhere, where somebody wants to know."""
-        if self.timestamps is not None:
-            for columns in found.values():
-                some = max(1, len(columns) // _SOME)
-                self.timestamps += columns.timestamps[::some]
-            del self.timestamps[:-_MOST_TIMESTAMPS]
+        return self._read_wanted(wanted, headers, most_bytes)
 
     def _read_wanted(
         self, wanted: Mapping[TopicPartition, FetchRange], headers: bool, most_bytes: float
-    ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
+    ) -> tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, Short]]:
         if sum(r.end - r.start for r in wanted.values()) > _SHORT:
             self._long = self._long or self._reader(_LONG_READS)
             found, short = self._long.read(wanted, self._slow, headers, most_bytes)
@@ -248,7 +232,7 @@ class LenientFetcher(RangeFetcher):
         self._most_bytes = most_bytes
         self._missed: dict[TopicPartition, Short] = {}
 
-    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
+    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawBatch]:
         """The records of the ranges, as far as they come."""
         found, short = self._read(ranges, headers, self._most_bytes)
         self._missed.update(short)
@@ -285,12 +269,12 @@ class _Reader:
         slow: Set[TopicPartition],
         headers: bool = True,
         most_bytes: float = math.inf,
-    ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
+    ) -> tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, Short]]:
         """The records of the ranges, and those that were not read to their ends because nothing came in time.
 
         Those that are known to be slow are not waited for as long.
         """
-        found = {partition: RawColumns(*partition, [], [], [], []) for partition in wanted}
+        found = {partition: RawBatch(*partition, [], [], [], []) for partition in wanted}
         self._lost, self._unreadable, self._headers = {}, {}, headers
         try:
             short = self._fill(wanted, found, slow, most_bytes)
@@ -320,7 +304,7 @@ class _Reader:
     def _fill(
         self,
         wanted: Mapping[TopicPartition, FetchRange],
-        found: Mapping[TopicPartition, RawColumns],
+        found: Mapping[TopicPartition, RawBatch],
         slow: Set[TopicPartition],
         most_bytes: float,
     ) -> dict[TopicPartition, Short]:
@@ -376,7 +360,7 @@ class _Reader:
         messages: Sequence[Message],
         ends: Mapping[TopicPartition, int],
         missing: dict[TopicPartition, int],
-        found: Mapping[TopicPartition, RawColumns],
+        found: Mapping[TopicPartition, RawBatch],
     ) -> None:
         """Move messages into the columns of their partitions, run by run: a broker answers with many of one together."""
         stamps = list(map(Message.timestamp, messages))
@@ -404,7 +388,7 @@ class _Reader:
         messages: Sequence[Message],
         ends: Mapping[TopicPartition, int],
         missing: dict[TopicPartition, int],
-        found: Mapping[TopicPartition, RawColumns],
+        found: Mapping[TopicPartition, RawBatch],
         stamps: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         """Take messages of one partition, with their timestamps if those are known, and keep what is beyond its end."""
@@ -446,7 +430,7 @@ class _Reader:
         self,
         ends: Mapping[TopicPartition, int],
         missing: dict[TopicPartition, int],
-        found: Mapping[TopicPartition, RawColumns],
+        found: Mapping[TopicPartition, RawBatch],
     ) -> None:
         """Note the batches that cannot be read, and go on behind them."""
         for partition, (first, reason) in self._unreadable.items():
@@ -475,7 +459,7 @@ class _Reader:
 
 
 def append_messages(
-    columns: RawColumns,
+    columns: RawBatch,
     partition: TopicPartition,
     messages: Sequence[Message],
     offsets: Sequence[int],

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
 from penstock.kafka.client_metrics import ClientMetrics
@@ -36,9 +36,9 @@ class Taken(NamedTuple):
     """What has come of some partitions: from where to where, and the records; where offsets are passed over there are none."""
 
     ranges: Mapping[TopicPartition, FetchRange]
-    columns: Mapping[TopicPartition, RawColumns]
+    columns: Mapping[TopicPartition, RawBatch]
 
-    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
+    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawBatch]:
         """The records of ranges that were taken, as a fetcher gives them."""
         return {partition: self.columns[partition] for partition in (TopicPartition(r.topic, r.partition) for r in ranges)}
 
@@ -147,7 +147,7 @@ class Follower:
     def take(self, most: int) -> Taken:
         """What has come, about so many records at most; it is followed on from there."""
         ranges: dict[TopicPartition, FetchRange] = {}
-        columns: dict[TopicPartition, RawColumns] = {}
+        columns: dict[TopicPartition, RawBatch] = {}
         waiting = self.waiting
         for partition, start in self._at.items():
             if partition in self._paused:
@@ -166,7 +166,7 @@ class Follower:
                 end = max(end, self._ends.get(partition, -1))
             if end > start:
                 ranges[partition] = FetchRange(*partition, start, end)
-                columns[partition] = RawColumns(*partition, [], [], [], [])
+                columns[partition] = RawBatch(*partition, [], [], [], [])
                 append_messages(columns[partition], partition, messages, offsets_of(messages))
                 self._at[partition] = end
         return Taken(ranges, columns)

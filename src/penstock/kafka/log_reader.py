@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.ids import TopicPartition
 from penstock.kafka.fetch import FetchRange
 from penstock.kafka.log_transport import ANSWER_SECONDS, LogTransport, LogUnreadableError
@@ -34,10 +34,10 @@ class LogReader:
         except Exception as exc:
             raise LogUnreadableError(f"{partition}: {exc}") from exc
 
-    def read(self, wanted: FetchRange, until: int) -> RawColumns:
+    def read(self, wanted: FetchRange, until: int) -> RawBatch:
         """The records of a range; what comes next, before `until`, is asked for meanwhile. LogUnreadableError: it gives up."""
         partition, position = TopicPartition(wanted.topic, wanted.partition), wanted.start
-        found, deadline = RawColumns(*partition, [], [], [], []), time.monotonic() + ANSWER_SECONDS
+        found, deadline = RawBatch(*partition, [], [], [], []), time.monotonic() + ANSWER_SECONDS
         try:
             while position < wanted.end:
                 if time.monotonic() > deadline:

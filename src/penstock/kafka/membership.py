@@ -57,7 +57,7 @@ from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.other_kinds import OtherKinds
 from penstock.kafka.quiet import keep_down
 from penstock.peers.proofs import PeerKeys
-from penstock.runtime.carry_over import OffsetAndMetadata, from_committed, to_committed
+from penstock.runtime.offset_metadata import OffsetAndMetadata, from_committed, to_committed
 
 __all__ = ["SHUTDOWN_REQUESTED", "GroupMember", "MemberInfo", "Membership", "Shares", "Stopped", "group_metadata"]
 

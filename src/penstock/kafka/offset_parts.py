@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from penstock.errors import StreamsError
 from penstock.ids import TopicPartition
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 PART_BYTES = 400_000
 """Well below a megabyte: the group's name is repeated with every partition."""

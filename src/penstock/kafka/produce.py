@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from penstock.columns.columns import ProducedColumns, RecordOrColumns
+from penstock.batches.record_batch import ProducedBatch, RecordOrBatch
 from penstock.errors import BrokerError, ProductionError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within, close_within
@@ -21,7 +21,7 @@ from penstock.kafka.clients import is_access_error, open_client, refused
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.transaction_offsets import TransactionOffset, send_offsets
 from penstock.record import Headers, ProducedRecord
-from penstock.runtime.carry_over import OffsetAndMetadata, to_committed
+from penstock.runtime.offset_metadata import OffsetAndMetadata, to_committed
 
 _TIMEOUT = 60.0
 _ABORT_TIMEOUT = 10.0
@@ -170,18 +170,18 @@ class LaneProducer:
         if self.transactional:
             self._call("beginning a transaction", self._producer.begin_transaction)
 
-    def write(self, produced: Sequence[RecordOrColumns], refused: Refused | None = None) -> None:
+    def write(self, produced: Sequence[RecordOrBatch], refused: Refused | None = None) -> None:
         """Queue records in their order; a full queue is waited for.
 
         `refused(record, error)` is asked about a record the producer does not take (one that is too large, say): it returns
         where to go on without it, or raises.
         """
-        for is_columns, items in groupby(produced, lambda item: isinstance(item, ProducedColumns)):
-            if not is_columns:
+        for is_batched, items in groupby(produced, lambda item: isinstance(item, ProducedBatch)):
+            if not is_batched:
                 self._write_records(list(items), refused)  # type: ignore[arg-type]
                 continue
             for columns in items:
-                assert isinstance(columns, ProducedColumns)
+                assert isinstance(columns, ProducedBatch)
                 if not len(columns):  # of a turn that changed nothing, say because all it had came too late
                     continue
                 self._topics.add(columns.topic)
@@ -189,7 +189,7 @@ class LaneProducer:
                 if done < len(columns):
                     self._write_records(list(columns.records(done)), refused)
 
-    def _write_columns(self, columns: ProducedColumns) -> int:
+    def _write_columns(self, columns: ProducedBatch) -> int:
         """Queue plain records in a tight loop; returns how many went well, `_write_records` knows what to do about the next."""
         produce, topic, where = self._producer.produce, columns.topic, -1 if columns.partition is None else columns.partition
         callback = None if self.transactional else self._reported

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -52,7 +52,7 @@ class Aborted(NamedTuple):
 class ReadBatches(NamedTuple):
     """The records of batches, and the offset behind the last batch."""
 
-    columns: RawColumns
+    columns: RawBatch
     next_offset: int
 
 
@@ -162,11 +162,11 @@ class _Picked:
             raise UnreadableBatchError(f"a batch at offset {batch.first_offset} is not as long as its records")
         self._batches.append(batch)
 
-    def columns(self, topic: str, partition: int, position: int) -> RawColumns:
+    def columns(self, topic: str, partition: int, position: int) -> RawBatch:
         """The columns of all records from a position on."""
         batches = self._batches
         if not self._starts:
-            return RawColumns(topic, partition, [], [], [], [])
+            return RawBatch(topic, partition, [], [], [], [])
         data = self._data if self._pieces is None else b"".join(self._pieces)
         memory = np.frombuffer(data, np.uint8)
         counts = [batch.records for batch in batches]
@@ -189,7 +189,7 @@ class _Picked:
             latest = np.repeat(np.array([batch.latest_timestamp for batch in batches], np.int64), counts)
             stamps = np.where(by_broker, latest, stamps)
         first = int(np.searchsorted(offsets, position))  # a batch may begin before it
-        found = RawColumns(topic, partition, _as_sequence(offsets), stamps.tolist(), keys, values)
+        found = RawBatch(topic, partition, _as_sequence(offsets), stamps.tolist(), keys, values)
         return found.rows(first, len(found))
 
 

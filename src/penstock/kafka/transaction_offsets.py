@@ -22,7 +22,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from penstock.ids import TopicPartition
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 _log = logging.getLogger(__name__)
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.columns.columns import Columns
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.aggregation import AggregationSupplier
+from penstock.operators.distinct_keys import DistinctKeys
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.operators.stream_aggregation import StreamAggregationProcessor
-from penstock.operators.table_columns import DistinctKeys, KeptRows
+from penstock.operators.table_fold import KeptRows
 from penstock.operators.types import Aggregator, Initializer
 from penstock.processor import Processor
 from penstock.state.value_and_timestamp import Row
@@ -25,7 +26,6 @@ class KStreamAggregate(AggregationSupplier):
         self.aggregator = aggregator
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamAggregateProcessor(self.store_name, self.send_old_values, self.initializer, self.aggregator)
 
     @property
@@ -46,31 +46,31 @@ class _KStreamAggregateProcessor(StreamAggregationProcessor):
         kept = self._kept(old)
         return self._aggregator(key, value, old), kept
 
-    def process_counts(self, columns: Columns, weights: list[int]) -> None:
+    def process_counts(self, batch: RecordBatch, weights: list[int]) -> None:
         """Rows that stand for `weights` records each, with the time of the latest: what a count needs to know of them."""
-        complete = self._complete(columns)
-        if len(complete) < len(columns):
-            rows = zip(columns.keys, columns.values, weights)
+        complete = self._complete(batch)
+        if len(complete) < len(batch):
+            rows = zip(batch.keys, batch.values, weights)
             weights = [weight for key, value, weight in rows if key is not None and value is not None]
-            columns = complete
+            batch = complete
         if not weights:
             return
-        keys = DistinctKeys(columns.keys, self._table.raw_keys)
+        keys = DistinctKeys(batch.keys, self._table.raw_keys)
         counts: dict[Any, int] = dict.fromkeys(keys.distinct, 0)
         for identity, weight in zip(keys.identities, weights):
             counts[identity] += weight
-        self._write_counts(columns, keys, counts)
+        self._write_counts(batch, keys, counts)
 
-    def _write_last(self, columns: Columns, keys: DistinctKeys) -> None:
+    def _write_last(self, batch: RecordBatch, keys: DistinctKeys) -> None:
         if self._aggregator is not count_aggregator or self._table.exact_type is not int:
-            super()._write_last(columns, keys)
+            super()._write_last(batch, keys)
             return
-        self._write_counts(columns, keys, Counter(keys.identities))
+        self._write_counts(batch, keys, Counter(keys.identities))
 
-    def _write_counts(self, columns: Columns, keys: DistinctKeys, counts: Mapping[Any, int]) -> None:
+    def _write_counts(self, batch: RecordBatch, keys: DistinctKeys, counts: Mapping[Any, int]) -> None:
         stored = self._stored(keys)
         latest = dict.fromkeys(keys.distinct, -1)
-        for identity, timestamp in zip(keys.identities, columns.timestamps):
+        for identity, timestamp in zip(keys.identities, batch.timestamps):
             if timestamp > latest[identity]:
                 latest[identity] = timestamp
         rows: KeptRows = {}
@@ -81,4 +81,4 @@ class _KStreamAggregateProcessor(StreamAggregationProcessor):
                 rows[identity] = (keep(count), timestamp)
             else:
                 rows[identity] = (keep(give(row[0]) + count), row[1] if row[1] > timestamp else timestamp)
-        self._write_rows(columns, keys.last_of(range(len(columns))), keys, rows, stored)
+        self._write_rows(batch, keys.last_of(range(len(batch))), keys, rows, stored)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+from penstock.batches.batch_processor import Operator
 from penstock.change import Change
-from penstock.columns.operator import Operator
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
+from penstock.operators.old_values import old_value_keeper
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
-from penstock.operators.untouched import old_value_keeper
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetterSupplier
 from penstock.processor import Processor
 from penstock.record import Record
@@ -45,7 +45,6 @@ class AggregationProcessor(OperatorProcessor[Any, Any, Any, "Change[Any]"]):
         self._send_old_values = send_old_values
 
     def set_up(self, context: OperatorContext) -> None:
-        """Take the store."""
         self._context = context
         store = self._wrapper = KeyValueStoreWrapper(context, self._store_name)
         self._get = store.get

@@ -19,7 +19,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.columns.text import TextColumn
 from penstock.errors import StreamsError
 
 _SCALARS: dict[type, Any] = {type(None): "null", bool: "bool", str: "string", bytes: "binary", float: "double"}
@@ -88,8 +87,6 @@ def _inferred(value: Any) -> Any:
 
 
 def _types(values: Sequence[Any]) -> Sequence[Any]:
-    if isinstance(values, TextColumn):
-        return ["string"] * len(values)
     kinds = set(map(type, values))
     if len(kinds) == 1 and (kind := kinds.pop()) in _SCALARS:
         return [_SCALARS[kind]] * len(values)

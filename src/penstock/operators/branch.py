@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.types import Predicate
 from penstock.processor import Processor
@@ -19,18 +19,15 @@ class KStreamBranch(Operator):
     The lists may still grow until the topology is built.
     """
 
-    recomputable = True
-
     def __init__(self, predicates: Sequence[Predicate], child_nodes: Sequence[str]) -> None:
         self.predicates = predicates
         self.child_nodes = child_nodes
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamBranchProcessor(self.predicates, self.child_nodes)
 
 
-class _KStreamBranchProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
+class _KStreamBranchProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any, Any]):
     def __init__(self, predicates: Sequence[Predicate], child_nodes: Sequence[str]) -> None:
         self._branches = tuple(zip(predicates, child_nodes))
         self._default = child_nodes[len(predicates)] if len(child_nodes) > len(predicates) else None
@@ -44,21 +41,21 @@ class _KStreamBranchProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, 
         if child is not None:
             self._forward(record, child)
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many records: each branch gets its rows at once."""
         chosen: dict[str, list[int]] = {child: [] for _, child in self._branches}
         if self._default is not None:
             chosen[self._default] = []
-        for row, (key, value) in enumerate(zip(columns.keys, columns.values)):
+        for row, (key, value) in enumerate(zip(batch.keys, batch.values)):
             try:
                 child = self._child(key, value)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.row_failed(columns, row, exc)
+                self._context.row_failed(batch, row, exc)
                 continue
             if child is not None:
                 chosen[child].append(row)
         for child, rows in chosen.items():
-            self._context.forward_columns(columns.take(rows), child)
+            self._context.forward_batch(batch.take(rows), child)
 
     def _child(self, key: Any, value: Any) -> str | None:
         for predicate, child in self._branches:

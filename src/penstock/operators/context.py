@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
-from penstock.columns.columns import Columns
+from penstock.batches.record_batch import RecordBatch
 from penstock.ids import TaskId
 from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext, Processor, ProcessorContext
 from penstock.record import RecordContext, RecordMetadata
@@ -27,13 +28,13 @@ class OperatorContext(Protocol):
 
     task_id: TaskId
     record_context: RecordContext | None
-    """Where the record that is being processed came from; operators set it for the row they are at."""
+    """Where the record that is being processed came from."""
     current_node: Any
     app_configs: Mapping[str, Any]
     metrics: Any
     cache: Any
     is_only_run: bool
-    """Whether the columns that are processed now are all of the turn's, so that what a key ends with can be forwarded."""
+    """Whether this batch has all rows until the commit, so that the last result of a key can be forwarded."""
 
     holds_changes: bool
     """Whether changes of a table that are written past its cache wait for the flush all the same."""
@@ -57,16 +58,25 @@ class OperatorContext(Protocol):
     def set_record_context(self, context: RecordContext | None) -> None:
         """Make another record the current one."""
 
+    def at(self, node: Any, record: RecordContext | None) -> AbstractContextManager[None]:
+        """Work at another node with another record in a `with` block."""
+
+    def enter_row(self, batch: RecordBatch, row: int) -> None:
+        """Make a row the current record, until the next row or the end of its batch."""
+
     def forward(self, record: Any, child: str | None = None) -> None:
         """Hand a record to all children of the current node, or to the one named."""
 
-    def forward_columns(self, columns: Columns, child: str | None = None) -> None:
+    def forward_batch(self, batch: RecordBatch, child: str | None = None) -> None:
         """Hand many records to all children of the current node, one child after the other, or to the one named."""
 
-    def row_failed(self, columns: Columns, row: int, exception: Exception) -> None:
-        """Ask the processing exception handler about one row; returns where it is to be left out, raises otherwise."""
+    def row_failed(self, batch: RecordBatch, row: int, exception: Exception, at: Any = None) -> None:
+        """Ask the processing exception handler about one row; returns where it is to be left out, raises otherwise.
 
-    def rows_dropped(self, columns: Columns, rows: Iterable[int], reason: str) -> None:
+        `at` is the node that failed, where forwarding may have left another one as the current node.
+        """
+
+    def rows_dropped(self, batch: RecordBatch, rows: Iterable[int], reason: str) -> None:
         """Count and log rows that an operator leaves out."""
 
     def record_dropped(self, reason: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.functions import has_key
 from penstock.operators.rows import each_row
@@ -17,18 +17,15 @@ from penstock.record import FixedKeyRecord
 class KStreamFilter(Operator):
     """Supplies processors that forward some records and drop the others."""
 
-    recomputable = True
-
     def __init__(self, predicate: Predicate, filter_not: bool) -> None:
         self.predicate = predicate
         self.filter_not = filter_not
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamFilterProcessor(self.predicate, self.filter_not)
 
 
-class _KStreamFilterProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
+class _KStreamFilterProcessor(BatchProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, predicate: Predicate, filter_not: bool) -> None:
         self._predicate = predicate
         self._filter_not = filter_not
@@ -42,12 +39,11 @@ class _KStreamFilterProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, An
         if (not self._predicate(record.key, record.value)) is self._filter_not:
             self._forward(record)
 
-    def process_columns(self, columns: Columns) -> None:
-        """The same for many records."""
-        if self._predicate is has_key and not self._filter_not and None not in columns.keys:
-            self._context.forward_columns(columns)
+    def process_batch(self, batch: RecordBatch) -> None:
+        if self._predicate is has_key and not self._filter_not and None not in batch.keys:
+            self._context.forward_batch(batch)
             return
-        answers, columns = each_row(self._context, columns, self._predicate)
+        answers, batch = each_row(self._context, batch, self._predicate)
         refused = self._filter_not
         kept = [row for row, answer in enumerate(answers) if (not answer) is refused]
-        self._context.forward_columns(columns if len(kept) == len(columns) else columns.take(kept))
+        self._context.forward_batch(batch if len(kept) == len(batch) else batch.take(kept))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.pairs import as_many, as_pair
 from penstock.operators.rows import spread
@@ -18,17 +18,14 @@ from penstock.record import Record
 class KStreamFlatMap(Operator):
     """Supplies processors that forward one record for each `(key, value)` the mapper yields."""
 
-    recomputable = True
-
     def __init__(self, mapper: FlatMapper) -> None:
         self.mapper = mapper
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamFlatMapProcessor(self.mapper)
 
 
-class _KStreamFlatMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
+class _KStreamFlatMapProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any, Any]):
     def __init__(self, mapper: FlatMapper) -> None:
         self._mapper = mapper
 
@@ -42,12 +39,12 @@ class _KStreamFlatMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any,
             key, value = pair if type(pair) is tuple and len(pair) == 2 else as_pair(pair, "flat_map")
             forward(Record(key, value, timestamp, headers))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many records; what a record gave before it failed stays."""
         keys: list[Any] = []
         values: list[Any] = []
         counts: list[int] = []
-        for key, value in zip(columns.keys, columns.values):
+        for key, value in zip(batch.keys, batch.values):
             before = len(values)
             try:
                 for pair in self._pairs(key, value):
@@ -55,9 +52,9 @@ class _KStreamFlatMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any,
                     keys.append(new_key)
                     values.append(new_value)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.row_failed(columns, len(counts), exc)
+                self._context.row_failed(batch, len(counts), exc)
             counts.append(len(values) - before)
-        self._context.forward_columns(spread(columns, keys, values, counts))
+        self._context.forward_batch(spread(batch, keys, values, counts))
 
     def _pairs(self, key: Any, value: Any) -> Iterable[tuple[Any, Any]]:
         return as_many(self._mapper(key, value), "flat_map", "pairs (key, value)")

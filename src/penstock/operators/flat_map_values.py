@@ -6,11 +6,9 @@ from itertools import chain
 from operator import sub
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.columns.text import TextColumn
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
-from penstock.operators.known_functions import splits_words
 from penstock.operators.pairs import as_many
 from penstock.operators.rows import each_row, spread
 from penstock.operators.types import FlatValueMapperWithKey
@@ -24,20 +22,16 @@ _LISTS = frozenset({list, tuple})
 class KStreamFlatMapValues(Operator):
     """Supplies processors that forward one record for each value `mapper(key, value)` yields."""
 
-    recomputable = True
-
     def __init__(self, mapper: FlatValueMapperWithKey) -> None:
         self.mapper = mapper
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamFlatMapValuesProcessor(self.mapper)
 
 
-class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
+class _KStreamFlatMapValuesProcessor(BatchProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, mapper: FlatValueMapperWithKey) -> None:
         self._mapper = mapper
-        self.splits_text = splits_words(mapper)
 
     def set_up(self, context: OperatorContext) -> None:
         self._context = context
@@ -48,19 +42,16 @@ class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[
         for value in as_many(self._mapper(record.key, record.value), "flat_map_values", "values"):
             forward(record.with_value(value))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many records; what a record gave before it failed stays."""
-        if self.splits_text and isinstance(columns.values, TextColumn):
-            self._context.forward_columns(spread(columns, None, *columns.values.split()))
-            return
-        results, columns = each_row(self._context, columns, self._mapper)
+        results, batch = each_row(self._context, batch, self._mapper)
         if _LISTS.issuperset(map(type, results)):
             values, counts = list(chain.from_iterable(results)), list(map(len, results))
         else:
-            values, counts = self._collected(columns, results)
-        self._context.forward_columns(spread(columns, None, values, counts))
+            values, counts = self._collected(batch, results)
+        self._context.forward_batch(spread(batch, None, values, counts))
 
-    def _collected(self, columns: Columns, results: list[Any]) -> tuple[list[Any], list[int]]:
+    def _collected(self, batch: RecordBatch, results: list[Any]) -> tuple[list[Any], list[int]]:
         """What generators and the like give, and how much each; one may fail on the way."""
         values: list[Any] = []
         ends: list[int] = []
@@ -68,6 +59,6 @@ class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[
             try:
                 values.extend(as_many(some, "flat_map_values", "values"))
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.row_failed(columns, row, exc)
+                self._context.row_failed(batch, row, exc)
             ends.append(len(values))
         return values, list(map(sub, ends, [0, *ends]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.operator import Operator
+from penstock.batches.batch_processor import Operator
 from penstock.operators.types import ForeachAction
 from penstock.processor import Processor
 from penstock.record import Record
@@ -24,11 +24,8 @@ class ForeachProcessor(Processor[Any, Any, Any, Any]):
 class ForeachProcessorSupplier(Operator):
     """Supplies `ForeachProcessor`s."""
 
-    recomputable = True
-
     def __init__(self, action: ForeachAction) -> None:
         self.action = action
 
     def __call__(self) -> ForeachProcessor:
-        """Each task gets a processor of its own."""
         return ForeachProcessor(self.action)

@@ -32,9 +32,7 @@ class TimestampedCacheFlushListener(_AtNode):
         context = self._context
         change = record.value
         new, old = change.new_value, change.old_value
-        previous = context.current_node
-        context.current_node = self._node
-        try:
+        with context.at(self._node, context.record_context):
             context.forward(
                 Record(
                     record.key,
@@ -43,8 +41,6 @@ class TimestampedCacheFlushListener(_AtNode):
                     record.headers,
                 )
             )
-        finally:
-            context.current_node = previous
 
 
 class SessionCacheFlushListener(_AtNode):
@@ -55,12 +51,8 @@ class SessionCacheFlushListener(_AtNode):
     def __call__(self, record: Record[Any, Change[Any]]) -> None:
         """Forward a session with its end as timestamp."""
         context = self._context
-        previous = context.current_node
-        context.current_node = self._node
-        try:
+        with context.at(self._node, context.record_context):
             context.forward(Record(record.key, record.value, record.key.window.end, record.headers))
-        finally:
-            context.current_node = previous
 
 
 class SessionCacheFlushListenerWithHeaders(_AtNode):
@@ -73,9 +65,7 @@ class SessionCacheFlushListenerWithHeaders(_AtNode):
         context = self._context
         change = record.value
         new, old = change.new_value, change.old_value
-        previous = context.current_node
-        context.current_node = self._node
-        try:
+        with context.at(self._node, context.record_context):
             context.forward(
                 Record(
                     record.key,
@@ -84,8 +74,6 @@ class SessionCacheFlushListenerWithHeaders(_AtNode):
                     () if new is None else new.headers,
                 )
             )
-        finally:
-            context.current_node = previous
 
 
 class TimestampedTupleForwarder:

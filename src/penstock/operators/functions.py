@@ -1,6 +1,6 @@
 """Functions the DSL puts around the user's, and those behind count and reduce.
 
-They are classes and module-level functions rather than lambdas: the batch face of an operator recognises them, and they
+They are classes and module-level functions rather than lambdas: the batch code of an operator recognises them, and they
 pickle by name.
 """
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.functions import SelectKey
-from penstock.operators.known_functions import is_value
 from penstock.operators.pairs import as_pair
 from penstock.operators.rows import each_row
 from penstock.operators.types import KeyValuePairMapper
@@ -19,17 +18,14 @@ from penstock.record import Record
 class KStreamMap(Operator):
     """Supplies processors that give each record the key and value the mapper returns as `(key, value)`."""
 
-    recomputable = True
-
     def __init__(self, mapper: KeyValuePairMapper) -> None:
         self.mapper = mapper
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamMapProcessor(self.mapper)
 
 
-class _KStreamMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
+class _KStreamMapProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any, Any]):
     def __init__(self, mapper: KeyValuePairMapper) -> None:
         self._mapper = mapper
 
@@ -41,19 +37,15 @@ class _KStreamMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any
         key, value = self._pair(record.key, record.value)
         self._forward(Record(key, value, record.timestamp, record.headers))
 
-    def process_columns(self, columns: Columns) -> None:
-        """The same for many records."""
-        if type(self._mapper) is SelectKey and is_value(self._mapper.selector):
-            self._context.forward_columns(columns.with_keys(columns.values))
-            return
+    def process_batch(self, batch: RecordBatch) -> None:
         if type(self._mapper) is SelectKey:
-            keys, columns = each_row(self._context, columns, self._mapper.selector)
-            self._context.forward_columns(columns.with_keys(keys))
+            keys, batch = each_row(self._context, batch, self._mapper.selector)
+            self._context.forward_batch(batch.with_keys(keys))
             return
-        pairs, columns = each_row(self._context, columns, self._pair)
+        pairs, batch = each_row(self._context, batch, self._pair)
         if pairs:
             keys, values = map(list, zip(*pairs))
-            self._context.forward_columns(columns.with_keys_and_values(keys, values))
+            self._context.forward_batch(batch.with_keys_and_values(keys, values))
 
     def _pair(self, key: Any, value: Any) -> tuple[Any, Any]:
         pair = self._mapper(key, value)

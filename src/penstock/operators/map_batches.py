@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.errors import StreamsError
 from penstock.operators.arrow_types import array_of, runs
 from penstock.operators.context import OperatorContext, OperatorProcessor
+from penstock.operators.rows import row_by_row
 from penstock.record import Headers, Record
 
 BatchMapper = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -43,7 +44,6 @@ class KStreamMapBatches(Operator):
         self.schema = schema
 
     def __call__(self) -> MapBatchesProcessor:
-        """Each task gets a processor of its own."""
         return MapBatchesProcessor(self.mapper, self.schema)
 
 
@@ -84,7 +84,7 @@ def has_pandas() -> bool:
     return importlib.util.find_spec("pandas") is not None
 
 
-class MapBatchesProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
+class MapBatchesProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any, Any]):
     """A record alone is a batch of one; columns are a batch for each run of records whose keys and values have the same types."""
 
     def __init__(self, mapper: BatchMapper, schema: pa.Schema | None = None) -> None:
@@ -104,35 +104,25 @@ class MapBatchesProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]
         for row in zip(*columns_of(self._mapper(batch))):
             forward(Record(*row))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, columns: RecordBatch) -> None:
         """Map batches and forward their rows in order; where that fails, record by record, so that only bad ones are judged."""
         whole = {"key": columns.keys, "value": columns.values}
         inferred = [column for name, column in whole.items() if _given(self._schema, name) is None]
         for start, stop in runs(*inferred) if inferred else ((0, len(columns)),):
             self._process_batch(columns if stop - start == len(columns) else columns.rows(start, stop))
 
-    def _process_batch(self, columns: Columns) -> None:
+    def _process_batch(self, columns: RecordBatch) -> None:
         try:
             batch = batch_of(columns.keys, columns.values, columns.timestamps, columns.headers, self._schema)
             keys, values, timestamps, headers = columns_of(self._mapper(batch))
         except Exception:  # noqa: BLE001  (each record is tried again by itself)
-            self._process_rows(columns)
+            row_by_row(self._context, columns, self.process)
             return
         # Which record a row was made of is the function's secret: all of them count as made of the last.
         last = len(columns) - 1 if columns.sources is None else columns.sources[-1]
         made_of = [last] * len(keys)
         some = headers if any(headers) else None
-        self._context.forward_columns(Columns(keys, values, timestamps, some, columns.origin, made_of))
-
-    def _process_rows(self, columns: Columns) -> None:
-        node = self._context.current_node
-        for row in range(len(columns)):
-            self._context.record_context = columns.context(row)
-            try:
-                self.process(columns.record(row))
-            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.current_node = node
-                self._context.row_failed(columns, row, exc)
+        self._context.forward_batch(RecordBatch(keys, values, timestamps, some, columns.origin, made_of))
 
 
 def batch_of(

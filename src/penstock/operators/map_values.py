@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
+from penstock.operators.change_column import ChangeColumn
 from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.functions import new_value
 from penstock.operators.rows import each_row
-from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.types import ValueMapperWithKey
 from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord
@@ -18,17 +18,14 @@ from penstock.record import FixedKeyRecord
 class KStreamMapValues(Operator):
     """Supplies processors that give each record the value `mapper(key, value)` returns."""
 
-    recomputable = True
-
     def __init__(self, mapper: ValueMapperWithKey) -> None:
         self.mapper = mapper
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamMapValuesProcessor(self.mapper)
 
 
-class _KStreamMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
+class _KStreamMapValuesProcessor(BatchProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, mapper: ValueMapperWithKey) -> None:
         self._mapper = mapper
 
@@ -39,10 +36,9 @@ class _KStreamMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any,
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:
         self._forward(record.with_value(self._mapper(record.key, record.value)))
 
-    def process_columns(self, columns: Columns) -> None:
-        """The same for many records."""
-        if self._mapper is new_value and isinstance(columns.values, ChangeColumn):
-            self._context.forward_columns(columns.with_values(columns.values.new_values))
+    def process_batch(self, batch: RecordBatch) -> None:
+        if self._mapper is new_value and isinstance(batch.values, ChangeColumn):
+            self._context.forward_batch(batch.with_values(batch.values.new_values))
             return
-        values, columns = each_row(self._context, columns, self._mapper)
-        self._context.forward_columns(columns.with_values(values))
+        values, batch = each_row(self._context, batch, self._mapper)
+        self._context.forward_batch(batch.with_values(values))

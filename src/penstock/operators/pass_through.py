@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.processor import Processor
 from penstock.record import Record
@@ -14,14 +14,11 @@ from penstock.record import Record
 class PassThrough(Operator):
     """Supplies processors that forward each record."""
 
-    recomputable = True
-
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _PassThroughProcessor()
 
 
-class _PassThroughProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
+class _PassThroughProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any, Any]):
     def set_up(self, context: OperatorContext) -> None:
         self._context = context
         self._forward = context.forward
@@ -29,6 +26,5 @@ class _PassThroughProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, An
     def process(self, record: Record[Any, Any]) -> None:
         self._forward(record)
 
-    def process_columns(self, columns: Columns) -> None:
-        """The same for many records."""
-        self._context.forward_columns(columns)
+    def process_batch(self, batch: RecordBatch) -> None:
+        self._context.forward_batch(batch)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.rows import each_row
 from penstock.operators.types import ForeachAction
@@ -16,17 +16,14 @@ from penstock.record import FixedKeyRecord
 class KStreamPeek(Operator):
     """Supplies processors that call the action for each record, then forward it."""
 
-    recomputable = True
-
     def __init__(self, action: ForeachAction) -> None:
         self.action = action
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamPeekProcessor(self.action)
 
 
-class _KStreamPeekProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
+class _KStreamPeekProcessor(BatchProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, action: ForeachAction) -> None:
         self._action = action
 
@@ -38,7 +35,6 @@ class _KStreamPeekProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any,
         self._action(record.key, record.value)
         self._forward(record)
 
-    def process_columns(self, columns: Columns) -> None:
-        """The same for many records."""
-        _, columns = each_row(self._context, columns, self._action)
-        self._context.forward_columns(columns)
+    def process_batch(self, batch: RecordBatch) -> None:
+        _, batch = each_row(self._context, batch, self._action)
+        self._context.forward_batch(batch)

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import IO, Any
 
-from penstock.columns.operator import Operator
+from penstock.batches.batch_processor import Operator
 from penstock.errors import TopologyError
 from penstock.operators.types import ForeachAction, KeyValueMapper
 from penstock.printable import printable_lines
@@ -77,8 +77,6 @@ def _empty(path: str) -> None:
 
 class KStreamPrint(Operator):
     """Supplies processors that hand each record to the action."""
-
-    recomputable = True
 
     def __init__(self, action: PrintForeachAction | ForeachAction) -> None:
         self.action = action

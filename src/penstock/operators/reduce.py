@@ -19,7 +19,6 @@ class KStreamReduce(AggregationSupplier):
         self.reducer = reducer
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamReduceProcessor(self.store_name, self.send_old_values, self.reducer)
 
 

@@ -4,22 +4,30 @@ A record at time t belongs to every window of length d that contains t. Windows 
 record has a left window [t - d, t], which ends with it, and a right window [t + 1, t + 1 + d], which begins just after it and
 exists as soon as it holds a record. The timestamp kept with an aggregate is that of the latest record in its window, and tells
 whether a window that was found also serves a neighbour.
+
+A batch is folded like single records, over windows in memory: those that its rows can look at are read at once, each key's within
+the times of its own rows. Windows that have changed are written and forwarded together. With a cache, windows that have expired
+are found for as long as it has room; past the cache, until the store drops their segment (`find_expired`). Without a cache no
+expired window is found.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
-from penstock.columns.operator import Operator
+from penstock.batches.batch_processor import Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext
+from penstock.operators.distinct_keys import DistinctKeys
+from penstock.operators.old_values import keeper
 from penstock.operators.skipped import skip_expired, skip_record
-from penstock.operators.sliding_columns import Aggregate, SlidingColumns, WindowsOfKey
-from penstock.operators.time_window_processor import WindowAggregateValueGetter
-from penstock.operators.untouched import keeper
+from penstock.operators.time_window_processor import Changed, TimeWindowAggregateProcessor, WindowAggregateValueGetter
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetterSupplier
 from penstock.record import NO_TIMESTAMP, Record
 from penstock.state.store import ValueAndTimestamp
+from penstock.state.value_and_timestamp import Row
 from penstock.windows import EmitStrategy, SlidingWindows, TimeWindow
 
 
@@ -44,7 +52,6 @@ class KStreamSlidingWindowAggregate(Operator):
         self.send_old_values = False
 
     def __call__(self) -> KStreamSlidingWindowAggregateProcessor:
-        """Each task gets a processor of its own."""
         return KStreamSlidingWindowAggregateProcessor(self)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
@@ -53,8 +60,23 @@ class KStreamSlidingWindowAggregate(Operator):
         return True
 
     def view(self) -> KTableValueGetterSupplier:
-        """Access to the results as a table."""
         return KTableMaterializedValueGetterSupplier(self.store_name, WindowAggregateValueGetter)
+
+
+Aggregate = ValueAndTimestamp[Any]
+
+
+class WindowsOfKey(Protocol):
+    """The windows of a record's key, as the fold sees them."""
+
+    def oldest_first(self, time_from: int, time_to: int) -> Iterator[tuple[int, Aggregate]]:
+        """Start and aggregate of the windows that start in a range of time."""
+
+    def newest_first(self, time_from: int, time_to: int) -> Iterator[tuple[int, Aggregate]]:
+        """The same, newest first."""
+
+    def put(self, start: int, old: Any, new: Any, timestamp: int) -> None:
+        """A window has changed."""
 
 
 class _StoredWindows:
@@ -78,6 +100,69 @@ class _StoredWindows:
     def put(self, start: int, old: Any, new: Any, timestamp: int) -> None:
         self._store.put(self._record.key, None if new is None else ValueAndTimestamp(new, timestamp), start)
         self._processor.updated(self._record, start, old, new, timestamp)
+
+
+class _ChangedWindows:
+    """The windows that a batch has changed, and the row that changed each last."""
+
+    __slots__ = ("changed", "is_cached", "oldest", "row", "store", "stored")
+
+    def __init__(self, store: Any, is_cached: bool) -> None:
+        self.store = store
+        self.is_cached = is_cached
+        self.oldest = 0 if is_cached else store.oldest_after(-1)
+        self.row = 0
+        self.stored: set[tuple[Any, int]] = set()
+        self.changed: dict[tuple[Any, int], tuple[int, Any, int]] = {}
+        """Row, kept value and timestamp of each window, in the order of the last changes."""
+
+
+class _BatchWindows:
+    """The windows of one key in memory, as they would come from the store."""
+
+    __slots__ = ("_changes", "_identity", "_rows", "_starts")
+
+    def __init__(self, changes: _ChangedWindows, identity: Any, found: list[tuple[int, Any, int]]) -> None:
+        self._changes = changes
+        self._identity = identity
+        self._rows = {start: (kept, timestamp) for start, kept, timestamp in found}
+        self._starts = [start for start, _, _ in found]
+
+    def oldest_first(self, time_from: int, time_to: int) -> Iterator[tuple[int, Aggregate]]:
+        return self._aggregates(self._between(time_from, time_to))
+
+    def newest_first(self, time_from: int, time_to: int) -> Iterator[tuple[int, Aggregate]]:
+        starts = self._between(time_from, time_to)
+        starts.reverse()
+        return self._aggregates(starts)
+
+    def put(self, start: int, old: Any, new: Any, timestamp: int) -> None:
+        changes = self._changes
+        kept = changes.store.keep(new)
+        if kept is None:
+            if self._rows.pop(start, None) is not None:
+                self._starts.remove(start)
+        else:
+            if start not in self._rows:
+                insort(self._starts, start)
+            self._rows[start] = kept, timestamp
+        place = self._identity, start
+        changes.changed.pop(place, None)
+        changes.changed[place] = changes.row, kept, timestamp
+        if not changes.is_cached:
+            changes.oldest = max(changes.oldest, changes.store.oldest_after(start))
+
+    def _between(self, time_from: int, time_to: int) -> list[int]:
+        starts = self._starts
+        if not self._changes.is_cached:
+            time_from = max(time_from, self._changes.oldest)
+        return starts[bisect_left(starts, time_from) : bisect_right(starts, time_to)]
+
+    def _aggregates(self, starts: list[int]) -> Iterator[tuple[int, Aggregate]]:
+        rows, give = self._rows, self._changes.store.give
+        for start in starts:
+            kept, timestamp = rows[start]
+            yield start, ValueAndTimestamp(give(kept), timestamp)
 
 
 class _Fold:
@@ -111,7 +196,7 @@ class _Fold:
         self.previous_timestamp: int | None = None
 
 
-class KStreamSlidingWindowAggregateProcessor(SlidingColumns):
+class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
     """Updates the windows a record falls into and creates those that it makes necessary."""
 
     def __init__(self, supplier: KStreamSlidingWindowAggregate) -> None:
@@ -120,10 +205,16 @@ class KStreamSlidingWindowAggregateProcessor(SlidingColumns):
         self._grace_ms = supplier.windows.grace_period_ms
         self._initializer = supplier.initializer
         self._aggregator = supplier.aggregator
+        self._row: tuple[RecordBatch, int] | None = None
+        """The row of a batch that is being folded."""
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the store."""
+        """Take batches if no result is forwarded before a flush or the close of its window."""
         super().set_up(context)
+        offers = self._store.keeps_rows and self._store.takes_rows
+        self.takes_batches = offers and (self._emit_final or self._forwarder.waits_for_flush)
+        if self.takes_batches and not self._emit_final:
+            self._store.find_expired()
         self._copy = keeper(self._store)
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -244,8 +335,8 @@ class KStreamSlidingWindowAggregateProcessor(SlidingColumns):
 
     def _skip_expired(self, timestamp: int, start: int, close_time: int) -> None:
         if self._row is not None:
-            columns, row = self._row
-            self._context.record_context = columns.context(row)
+            batch, row = self._row
+            self._context.enter_row(batch, row)
         window = f"[{start},{start + self._difference_ms}]"
         skip_expired(self._context, timestamp, window, close_time, self._stream_time.now)
 
@@ -257,3 +348,47 @@ class KStreamSlidingWindowAggregateProcessor(SlidingColumns):
     def _emit_range_upper_bound(self, window_close_time: int) -> int:
         # Both ends belong to a sliding window: it closes after its end.
         return window_close_time - self._difference_ms - 1
+
+    # -- batches -------------------------------------------------------------------------------------------------------
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        batch = self._rest(batch, needs_value=True)
+        if not len(batch):
+            return
+        keys = DistinctKeys(batch.keys, self._store.raw_keys)
+        changes = _ChangedWindows(self._store, is_cached=not self._emit_final)
+        windows = self._read(batch, keys, changes)
+        fold, node = self._fold, self._context.current_node
+        for row, (identity, key, value, timestamp) in enumerate(zip(keys.identities, batch.keys, batch.values, batch.timestamps)):
+            self._row = batch, row
+            changes.row = row
+            try:
+                fold(windows[identity], key, value, timestamp)
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+                self._context.row_failed(batch, row, exc, node)
+        self._row = None
+        self._write(batch, keys, self._changed(keys, changes))
+
+    def _read(self, batch: RecordBatch, keys: DistinctKeys, changes: _ChangedWindows) -> dict[Any, _BatchWindows]:
+        difference = self._difference_ms
+        spans = keys.spans(batch.timestamps)
+        bounds = {raw: (max(0, first - 2 * difference), last + 1) for raw, (first, last) in spans.items()}
+        found = self._store.kept_rows_of(bounds)
+        changes.stored.update(
+            (identity, start) for identity, raw in zip(keys.distinct, keys.raw) for start, _, _ in found.get(raw, ())
+        )
+        return {identity: _BatchWindows(changes, identity, found.get(raw, [])) for identity, raw in zip(keys.distinct, keys.raw)}
+
+    def _changed(self, keys: DistinctKeys, changes: _ChangedWindows) -> Changed:
+        """The windows that have changed, without those that came and went between two commits."""
+        changed = changes.changed
+        if changes.is_cached:
+            changed = {place: row for place, row in changed.items() if row[1] is not None or place in changes.stored}
+        raw = keys.raw_by_identity
+        places = [(raw[identity], start) for identity, start in changed]
+        values = self._store.give_all([kept for _, kept, _ in changed.values()])
+        rows: list[Row | None] = [
+            None if value is None else (value, timestamp) for value, (_, _, timestamp) in zip(values, changed.values())
+        ]
+        stored: list[Row | None] = self._store.rows_at(places) if self._send_old_values and places else [None] * len(places)
+        return Changed([row for row, _, _ in changed.values()], places, rows, stored)

@@ -1,4 +1,4 @@
-"""One face for the two kinds of stores a table can be kept in: timestamped and versioned."""
+"""One interface to the two kinds of stores a table can be kept in: timestamped and versioned."""
 
 from __future__ import annotations
 

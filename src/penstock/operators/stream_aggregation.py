@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.operators.aggregation import AggregationProcessor
-from penstock.operators.context import OperatorContext
-from penstock.operators.table_columns import TableColumns
+from penstock.operators.table_fold import TableFold
 from penstock.record import Record
 
 
-class StreamAggregationProcessor(TableColumns, AggregationProcessor):
+class StreamAggregationProcessor(TableFold):
     """Folds records into the rows of a table, one by one or many at once."""
-
-    def set_up(self, context: OperatorContext) -> None:
-        """Take the store."""
-        super().set_up(context)
-        self._take_columns(self._wrapper.store)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Fold one record; one without key or value is dropped."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from penstock.batches.batch_processor import Operator
 from penstock.change import Change
-from penstock.columns.operator import Operator
 from penstock.errors import BufferFullError
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.node_metrics import suppression_emit_sensor
@@ -74,7 +74,6 @@ class KTableSuppressProcessorSupplier(Operator):
         parent_ktable.enable_sending_old_values(True)
 
     def __call__(self) -> KTableSuppressProcessor:
-        """Each task gets a processor of its own."""
         return KTableSuppressProcessor(self.suppress, self.store_name)
 
     def view(self) -> SuppressValueGetterSupplier:
@@ -89,7 +88,7 @@ class KTableSuppressProcessorSupplier(Operator):
 class KTableSuppressProcessor(OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
     """Buffers each change and emits what has waited long enough, or what the bounds push out.
 
-    It takes no columns: what a change pushes out leaves before the next one comes, and decides what that pushes out.
+    It takes no batches: what a change pushes out leaves before the next one comes, and decides what that pushes out.
     """
 
     def __init__(self, suppress: SuppressedInternal, store_name: str) -> None:
@@ -137,13 +136,9 @@ class KTableSuppressProcessor(OperatorProcessor[Any, "Change[Any]", Any, "Change
         if change.new_value is None and self._safe_to_drop_tombstones:
             return
         context = self._context
-        current = context.record_context
-        context.set_record_context(eviction.record_context)
-        try:
+        with context.at(context.current_node, eviction.record_context):
             context.forward(eviction.record)
             self._emit_sensor.record()
-        finally:
-            context.set_record_context(current)
 
 
 class SuppressValueGetterSupplier(KTableValueGetterSupplier):
@@ -159,7 +154,6 @@ class SuppressValueGetterSupplier(KTableValueGetterSupplier):
         return (self._store_name, *self._parent_supplier.store_names)
 
     def get(self) -> SuppressValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
         return SuppressValueGetter(self._parent_supplier.get(), self._store_name)
 
 

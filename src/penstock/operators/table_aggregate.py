@@ -22,7 +22,6 @@ class KTableAggregate(AggregationSupplier):
         self.remove = remove
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KTableAggregateProcessor(self)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+from penstock.batches.batch_processor import Operator
 from penstock.change import Change
-from penstock.columns.operator import Operator
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
@@ -60,7 +60,6 @@ class DerivedValueGetterSupplier(KTableValueGetterSupplier):
         self._parent = parent
 
     def get(self) -> KTableValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
         return self._supplier.derived_getter(self._parent.get())
 
     @property

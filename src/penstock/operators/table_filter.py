@@ -32,7 +32,6 @@ class KTableFilter(DerivedTableSupplier):
         self.use_versioned_semantics = use_versioned_semantics
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KTableFilterProcessor(self)
 
     def derived_getter(self, parent: KTableValueGetter) -> KTableValueGetter:

@@ -22,7 +22,6 @@ class KTableMapValues(DerivedTableSupplier):
         self.mapper = mapper
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KTableMapValuesProcessor(self.mapper, self.queryable_name, self.send_old_values)
 
     def derived_getter(self, parent: KTableValueGetter) -> KTableValueGetter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Protocol
 
-from penstock.columns.operator import Operator
+from penstock.batches.batch_processor import Operator
 from penstock.operators.pass_through import PassThrough
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetterSupplier
 from penstock.processor import Processor
@@ -25,7 +25,6 @@ class KTablePassThrough(Operator):
         self.store_name = store_name
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return PassThrough()()
 
     def enable_sending_old_values(self, force_materialization: bool) -> bool:

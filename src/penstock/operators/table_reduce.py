@@ -21,7 +21,6 @@ class KTableReduce(AggregationSupplier):
         self.remove = remove
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KTableReduceProcessor(self)
 
 

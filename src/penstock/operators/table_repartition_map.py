@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
+from penstock.batches.batch_processor import Operator
 from penstock.change import Change
-from penstock.columns.operator import Operator
 from penstock.errors import StreamsError
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.pairs import as_pair
@@ -37,7 +37,6 @@ class KTableRepartitionMap(Operator):
         self.use_versioned_semantics = use_versioned_semantics
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KTableRepartitionMapProcessor(self.mapper, self.use_versioned_semantics)
 
     def view(self) -> KTableValueGetterSupplier:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from penstock.batches.batch_processor import Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
-from penstock.columns.columns import Columns
-from penstock.columns.operator import Operator
-from penstock.operators.context import OperatorContext, OperatorProcessor
-from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
-from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
-from penstock.operators.table_columns import ChangeColumn, DistinctKeys, TableColumns
+from penstock.operators.change_column import ChangeColumn
+from penstock.operators.context import OperatorContext
+from penstock.operators.distinct_keys import DistinctKeys
+from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT
+from penstock.operators.table_fold import TableFold
 from penstock.processor import Processor
 from penstock.record import Record
 from penstock.state.value_and_timestamp import Row
@@ -32,7 +33,6 @@ class KTableSource(Operator):
         self.send_old_values = False
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KTableSourceProcessor(self.queryable_name, self.send_old_values)
 
     def enable_sending_old_values(self) -> None:
@@ -50,51 +50,45 @@ class KTableSource(Operator):
         return self.queryable_name is not None
 
 
-class _KTableSourceProcessor(TableColumns, OperatorProcessor[Any, Any, Any, Change[Any]]):
+class _KTableSourceProcessor(TableFold):
     _keeps_latest_time = False  # a row has the time of the record it came with
 
     def __init__(self, queryable_name: str | None, send_old_values: bool) -> None:
-        self._queryable_name = queryable_name
-        self._send_old_values = send_old_values
+        super().__init__(queryable_name or "", send_old_values)
+        self._is_kept = queryable_name is not None
 
     def set_up(self, context: OperatorContext) -> None:
-        self._context = context
-        self._store: KeyValueStoreWrapper | None = None
-        if self._queryable_name is not None:
-            self._store = KeyValueStoreWrapper(context, self._queryable_name)
-            self._forwarder = TimestampedTupleForwarder(
-                self._store.store, context, TimestampedCacheFlushListener(context), self._send_old_values
-            )
-            self._take_columns(self._store.store)
+        if self._is_kept:
+            super().set_up(context)
         else:
-            self.takes_columns = True
+            self._context = context
+            self.takes_batches = True
 
     @property
     def waits_for_flush(self) -> bool:
         """Whether rows stay in the cache; without a store there is none."""
-        return self._store is not None and super().waits_for_flush
+        return self._is_kept and super().waits_for_flush
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """Keep many records, or without a store only turn them into changes."""
-        if self._store is not None:
-            super().process_columns(columns)
+        if self._is_kept:
+            super().process_batch(batch)
             return
-        columns = self._complete(columns)
-        self._context.forward_columns(columns.with_values(ChangeColumn(columns.values, None)))
+        batch = self._complete(batch)
+        self._context.forward_batch(batch.with_values(ChangeColumn(batch.values, None)))
 
     def process(self, record: Record[Any, Any]) -> None:
         key, value = record.key, record.value
         if key is None:
             self._context.record_dropped("Skipping record due to null key.")
             return
-        store = self._store
-        if store is None:
+        if not self._is_kept:
             self._context.forward(record.with_value(Change(value, None)))
             return
-        old = store.get(key)
+        old = self._get(key)
         if old is not None and record.timestamp < old.timestamp:
-            self._warn_out_of_order(store, record, old.timestamp)
-        code = store.put(key, value, record.timestamp)
+            self._warn_out_of_order(record, old.timestamp)
+        code = self._put(key, value, record.timestamp)
         if code != PUT_RETURN_CODE_NOT_PUT:
             change = Change(value, None if old is None else old.value, code == PUT_RETURN_CODE_IS_LATEST)
             self._forwarder.maybe_forward(record.with_value(change))
@@ -102,28 +96,28 @@ class _KTableSourceProcessor(TableColumns, OperatorProcessor[Any, Any, Any, Chan
     def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
         return value, None if row is None else row[0]
 
-    def _write_last(self, columns: Columns, keys: DistinctKeys) -> None:
+    def _write_last(self, batch: RecordBatch, keys: DistinctKeys) -> None:
         """The last record of each key is its row: nothing has to be read, but for what is deleted or sent on as the old value."""
         try:
-            kept = self._table.keep_all(columns.values)
+            kept = self._table.keep_all(batch.values)
         except Exception:  # noqa: BLE001  (row by row, the handler judges whatever a serializer raises)
-            super()._write_last(columns, keys)
+            super()._write_last(batch, keys)
             return
-        last = keys.last_of(range(len(columns)))
-        identities, times = keys.identities, columns.timestamps
+        last = keys.last_of(range(len(batch)))
+        identities, times = keys.identities, batch.timestamps
         rows = {identities[number]: None if kept[number] is None else (kept[number], times[number]) for number in last}
         needed = self._send_old_values or None in rows.values()
-        self._write_rows(columns, last, keys, rows, self._stored(keys) if needed else None)
+        self._write_rows(batch, last, keys, rows, self._stored(keys) if needed else None)
 
-    def _complete(self, columns: Columns) -> Columns:
+    def _complete(self, batch: RecordBatch) -> RecordBatch:
         """The rows with a key; one without a value deletes."""
-        if None not in columns.keys:
-            return columns
-        without = [row for row, key in enumerate(columns.keys) if key is None]
-        self._context.rows_dropped(columns, without, "Skipping record due to null key.")
-        return columns.take([row for row, key in enumerate(columns.keys) if key is not None])
+        if None not in batch.keys:
+            return batch
+        without = [row for row, key in enumerate(batch.keys) if key is None]
+        self._context.rows_dropped(batch, without, "Skipping record due to null key.")
+        return batch.take([row for row, key in enumerate(batch.keys) if key is not None])
 
-    def _warn_out_of_order(self, store: KeyValueStoreWrapper, record: Record[Any, Any], old_timestamp: int) -> None:
+    def _warn_out_of_order(self, record: Record[Any, Any], old_timestamp: int) -> None:
         metadata = self._context.record_metadata
         where = (
             "Topic, partition and offset not known."
@@ -132,7 +126,7 @@ class _KTableSourceProcessor(TableColumns, OperatorProcessor[Any, Any, Any, Chan
         )
         _log.warning(
             "Detected out-of-order KTable update for %s, old timestamp=[%s] new timestamp=[%s]. %s",
-            store.name,
+            self._store_name,
             old_timestamp,
             record.timestamp,
             where,

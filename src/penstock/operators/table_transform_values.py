@@ -86,14 +86,10 @@ class _KTableTransformValuesGetter(DerivedValueGetter):
 
     def _derive(self, key: Any, row: Any) -> Any:
         context = self._context
-        current = context.record_context
         timestamp = NO_TIMESTAMP if row is None else row.timestamp
         # The transformer sees the time of the row that is looked up, not that of the record that asks for it.
-        context.set_record_context(RecordContext(timestamp, -1, -1, None))
-        try:
+        with context.at(context.current_node, RecordContext(timestamp, -1, -1, None)):
             value = self._transformer.transform(key, value_or_none(row))
-        finally:
-            context.set_record_context(current)
         return None if value is None else ValueAndTimestamp(value, timestamp)
 
     def close(self) -> None:

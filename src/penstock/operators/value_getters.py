@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import StreamsError
 from penstock.operators.context import OperatorContext
+from penstock.operators.distinct_keys import DistinctKeys
 from penstock.operators.store_wrapper import KeyValueStoreWrapper
-from penstock.operators.table_columns import DistinctKeys
 from penstock.state.store import ValueAndTimestamp
 
 _UNCHANGEABLE = frozenset({str, bytes, int, float, bool})
@@ -63,9 +63,7 @@ class KTableValueGetterSupplier(ABC):
 class KTableProcessorSupplier(Protocol):
     """A supplier of a table's processors."""
 
-    def __call__(self) -> Any:
-        """Each task gets a processor of its own."""
-        ...
+    def __call__(self) -> Any: ...
 
     def view(self) -> KTableValueGetterSupplier:
         """How other operators look up this table."""
@@ -95,7 +93,6 @@ class KTableStoreValueGetter(KTableValueGetter):
         self._store_name = store_name
 
     def init(self, context: OperatorContext) -> None:
-        """Take the store."""
         self._store = KeyValueStoreWrapper(context, self._store_name)
 
     def get_rows(self, keys: list[Any], *, shared: bool = False) -> dict[Any, Any] | None:
@@ -140,7 +137,6 @@ class KTableMaterializedValueGetterSupplier(KTableValueGetterSupplier):
         self._getter = getter
 
     def get(self) -> KTableValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
         return self._getter(self._store_name)
 
     @property

@@ -51,16 +51,16 @@ def is_text(serde: Any) -> bool:
     return as_deserializer(serde) in (codecs.deserialize_string, codecs.deserialize_uuid)
 
 
-def is_own(serde: Any) -> bool:
-    """Whether a serde is one of the library's simple ones, which take a moment.
+def is_builtin(serde: Any) -> bool:
+    """Return whether a serde is one of the library's simple ones, which are fast.
 
     >>> from penstock.serdes.serde import Serdes
-    >>> is_own(Serdes.json()), is_own(Serdes.list_of(Serdes.long())), is_own(Serdes.serde(Serdes.json().serializer, print))
-    (True, True, False)
+    >>> is_builtin(Serdes.json()), is_builtin(Serdes.serde(Serdes.json().serializer, print))
+    (True, False)
     """
     deserializer = as_deserializer(serde)
     if isinstance(deserializer, ListDeserializer):
-        return is_own(deserializer.inner)
+        return is_builtin(deserializer.inner)
     return all(getattr(half, "__module__", None) == codecs.__name__ for half in (deserializer, as_serializer(serde)))
 
 

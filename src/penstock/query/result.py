@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from penstock.html import table
 from penstock.query.position import Position, PositionBound
 
 R = TypeVar("R")
@@ -125,6 +126,11 @@ class StateQueryResult(Generic[R]):
             raise ValueError(f"The query did not return exactly one partition result: {self.partition_results}")
         return found[0] if found else None
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the answer of each partition."""
+        results = {"all": self.global_result} if self.global_result is not None else self.partition_results
+        return table(["partition", "result"], [(str(partition), _told(result)) for partition, result in results.items()])
+
     @property
     def position(self) -> Position:
         """What all answers together reflect."""
@@ -134,6 +140,14 @@ class StateQueryResult(Generic[R]):
         for result in self.partition_results.values():
             position.merge(result.position)
         return position
+
+
+def _told(result: QueryResult[Any]) -> Any:
+    if result.is_failure:
+        return f"{result.failure_reason.name}: {result.failure_message}"
+    if hasattr(result.result, "__next__"):  # to show its entries would use them up
+        return "entries: loop over .result"
+    return "nothing" if result.result is None else result.result
 
 
 def _kind(store: object) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.query.columns import is_own, sql_type
+from penstock.query.columns import is_builtin, sql_type
 from penstock.serdes import codecs as codecs
 from penstock.serdes.serde import as_deserializer
 
@@ -88,7 +88,7 @@ def key_format_of(serde: Any) -> str | None:
     >>> key_format_of(Serdes.string()), key_format_of(Serdes.uuid()), key_format_of(Serdes.long()), key_format_of(Serdes.json())
     ('string', 'uuid', 'bigint', None)
     """
-    if not is_own(serde):
+    if not is_builtin(serde):
         return None
     deserializer = as_deserializer(serde)
     if deserializer is codecs.deserialize_uuid:

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.columns import Columns, ProducedColumns, RecordOrColumns
-from penstock.columns.serdes import serialize_column, windowed_base_keys
+from penstock.batches.record_batch import ProducedBatch, RecordBatch, RecordOrBatch
+from penstock.batches.serdes import serialize_column, windowed_base_keys
 from penstock.dead_letters import DeadLetter, ErrorHandlerContext
 from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
 from penstock.handlers import (
@@ -63,7 +63,7 @@ class RecordCollector:
     """
 
     gathers: ClassVar[bool] = True
-    """Whether records that are sent one by one may be kept as columns; False for who looks at each."""
+    """Whether records that are sent one by one may be kept as a batch; False for who looks at each."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class RecordCollector:
         self._handler = production_handler
         self._metrics = metrics
         self._partitions_for = partitions_for
-        self._outputs: list[RecordOrColumns] = []
-        self._changelogs: list[RecordOrColumns] = []
-        self._gathered: dict[str | TopicPartition, ProducedColumns] | None = None
+        self._outputs: list[RecordOrBatch] = []
+        self._changelogs: list[RecordOrBatch] = []
+        self._gathered: dict[str | TopicPartition, ProducedBatch] | None = None
         self._choosers: dict[int, Callable[..., Any]] = {}  # partitioners live as long as the nodes that have them
         self._dead = 0
         self._dead_letters: deque[ProducedRecord] = deque(maxlen=_DEAD_LETTERS)
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
-        """Meanwhile plain records that are sent one by one are kept as columns, those of a topic together.
+        """Meanwhile plain records that are sent one by one are kept as batches, those of a topic together.
 
         The records of each topic keep their order, and so do those of each partition of a changelog.
         """
@@ -111,14 +111,14 @@ class RecordCollector:
         gathered = self._gathered
         if gathered is not None:
             if not headers and sink.partitioner is None:
-                columns = gathered.get(topic)
-                if columns is None:
-                    columns = gathered[topic] = ProducedColumns(topic, None, [], [], [])
-                    self._outputs.append(columns)
+                batch = gathered.get(topic)
+                if batch is None:
+                    batch = gathered[topic] = ProducedBatch(topic, None, [], [], [])
+                    self._outputs.append(batch)
                 # Not by a method of theirs: for each record it would take a tenth of all that this does.
-                columns.keys.append(key_bytes)  # type: ignore[attr-defined]
-                columns.values.append(value_bytes)  # type: ignore[attr-defined]
-                columns.timestamps.append(timestamp)
+                batch.keys.append(key_bytes)  # type: ignore[attr-defined]
+                batch.values.append(value_bytes)  # type: ignore[attr-defined]
+                batch.timestamps.append(timestamp)
                 return
             gathered.pop(topic, None)
         if type(headers) is not tuple:  # open until both serializers had it
@@ -141,10 +141,10 @@ class RecordCollector:
         opening = sink._replace(key_serializer=key_serializer, value_serializer=value_serializer)
         self.send(topic, _OpenRecord(record.key, record.value, record.timestamp, opened), opening)
 
-    def send_columns(
+    def send_batch(
         self,
         topic: str,
-        columns: Columns,
+        batch: RecordBatch,
         key_serializer: Serializer,
         value_serializer: Serializer,
         partitioner: WindowedStreamPartitioner | ColumnPartitioner | None = None,
@@ -157,24 +157,24 @@ class RecordCollector:
             return False
         opened = None
         if wants_headers(key_serializer) or wants_headers(value_serializer):
-            opened = [[] for _ in columns.timestamps] if columns.headers is None else [list(some) for some in columns.headers]
+            opened = [[] for _ in batch.timestamps] if batch.headers is None else [list(some) for some in batch.headers]
         try:
-            keys = serialize_column(key_serializer, topic, columns.keys, opened)
-            values = serialize_column(value_serializer, topic, columns.values, opened)
-            chosen = None if partitioner is None or count is None else _chosen(partitioner, topic, columns, count)
+            keys = serialize_column(key_serializer, topic, batch.keys, opened)
+            values = serialize_column(value_serializer, topic, batch.values, opened)
+            chosen = None if partitioner is None or count is None else _chosen(partitioner, topic, batch, count)
         except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a serializer raises)
             return False
         if opened is not None:
-            columns = columns.with_headers([tuple(some) for some in opened] if any(opened) else None)
-        produced = self._produced(topic, columns, keys, values)
+            batch = batch.with_headers([tuple(some) for some in opened] if any(opened) else None)
+        produced = self._produced(topic, batch, keys, values)
         if chosen is None:
             self._outputs.append(produced)
         else:
             self._outputs += produced.by_partition(chosen)
         return True
 
-    def _produced(self, topic: str, columns: Columns, keys: Any, values: Any) -> ProducedColumns:
-        return ProducedColumns(topic, None, keys, values, columns.timestamps, columns.headers)
+    def _produced(self, topic: str, batch: RecordBatch, keys: Any, values: Any) -> ProducedBatch:
+        return ProducedBatch(topic, None, keys, values, batch.timestamps, batch.headers)
 
     def send_raw(self, record: ProducedRecord, error_context: ErrorHandlerContext | None = None) -> None:
         """Keep a dead letter, which is bytes already; `error_context` says what it was made of."""
@@ -201,18 +201,18 @@ class RecordCollector:
         gathered = self._gathered
         if gathered is not None:
             if not headers:
-                columns = gathered.get(changelog)
-                if columns is None:
-                    columns = gathered[changelog] = ProducedColumns(*changelog, [], [], [])
-                    self._changelogs.append(columns)
-                columns.keys.append(key)  # type: ignore[attr-defined]
-                columns.values.append(value)  # type: ignore[attr-defined]
-                columns.timestamps.append(timestamp)
+                batch = gathered.get(changelog)
+                if batch is None:
+                    batch = gathered[changelog] = ProducedBatch(*changelog, [], [], [])
+                    self._changelogs.append(batch)
+                batch.keys.append(key)  # type: ignore[attr-defined]
+                batch.values.append(value)  # type: ignore[attr-defined]
+                batch.timestamps.append(timestamp)
                 return
             gathered.pop(changelog, None)
         self._changelogs.append(_new(ProducedRecord, (*changelog, key, value, timestamp, headers)))
 
-    def send_changelog_columns(
+    def send_changelog_batch(
         self,
         changelog: TopicPartition,
         keys: list[bytes],
@@ -223,9 +223,9 @@ class RecordCollector:
         """Keep many changes of a store."""
         if self._gathered is not None:
             self._gathered.pop(changelog, None)
-        self._changelogs.append(ProducedColumns(*changelog, keys, values, timestamps, headers))
+        self._changelogs.append(ProducedBatch(*changelog, keys, values, timestamps, headers))
 
-    def drain(self) -> tuple[list[RecordOrColumns], list[RecordOrColumns]]:
+    def drain(self) -> tuple[list[RecordOrBatch], list[RecordOrBatch]]:
         """Outputs and changelog records since the last call, each in the order they were sent."""
         outputs, changelogs = self._outputs, self._changelogs
         self._outputs, self._changelogs = [], []
@@ -344,11 +344,11 @@ class RecordCollector:
         return response.result is not Result.RESUME
 
 
-def _chosen(partitioner: WindowedStreamPartitioner | ColumnPartitioner, topic: str, columns: Columns, count: int) -> Any:
+def _chosen(partitioner: WindowedStreamPartitioner | ColumnPartitioner, topic: str, batch: RecordBatch, count: int) -> Any:
     if isinstance(partitioner, WindowedStreamPartitioner):
-        base_keys = windowed_base_keys(partitioner.serializer, topic, columns.keys)
+        base_keys = windowed_base_keys(partitioner.serializer, topic, batch.keys)
         return default_partitions(pa.array(base_keys, pa.binary()), count)
-    partitions = partitioner.choose_all(columns.values, count)
+    partitions = partitioner.choose_all(batch.values, count)
     if partitions is None:
         raise ValueError("they have to be asked for one by one")
     return np.array(partitions, np.int32)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.columns.columns import Columns
+from penstock.batches.record_batch import RecordBatch
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import StreamsError
 from penstock.ids import TaskId
@@ -29,6 +29,7 @@ from penstock.windows import to_ms
 if TYPE_CHECKING:
     from penstock.config.streams_config import StreamsConfig
     from penstock.runtime.collector import RecordCollector
+    from penstock.runtime.nodes import Node
     from penstock.runtime.state_manager import ProcessorStateManager
     from penstock.runtime.task import StreamTask
 
@@ -113,35 +114,35 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
             self.record_context = context
             self.current_node = node
 
-    def forward_columns(self, columns: Columns, child: str | None = None) -> None:
+    def forward_batch(self, batch: RecordBatch, child: str | None = None) -> None:
         """Hand many records to all children of the current node, one child after the other, or to the one named."""
         node = self.current_node
         if node is None:
-            raise StreamsError("Current node is unknown: columns can only be forwarded while the node before them works")
-        if not len(columns):
+            raise StreamsError("Current node is unknown: batch can only be forwarded while the node before them works")
+        if not len(batch):
             return
         if child is None:
-            node.forwarded += len(columns)
+            node.forwarded += len(batch)
             receivers = node.children
         else:
             receivers = (self._child(child),)
-            node.forwarded_to[child] = node.forwarded_to.get(child, 0) + len(columns)
+            node.forwarded_to[child] = node.forwarded_to.get(child, 0) + len(batch)
         for receiver in receivers:
             self.current_node = receiver
-            receiver.run_columns(columns)
+            receiver.run_batch(batch)
         self.current_node = node
 
-    def row_failed(self, columns: Columns, row: int, exception: Exception) -> None:
+    def row_failed(self, batch: RecordBatch, row: int, exception: Exception, at: Node | None = None) -> None:
         """Ask the processing exception handler about one row; returns where it is to be left out, raises otherwise."""
-        self.record_context = columns.context(row)
-        node = self.current_node
-        if node is None or not node.on_error(exception, columns.record(row)):
+        self.enter_row(batch, row)
+        node = self.current_node = at or self.current_node
+        if node is None or not node.on_error(exception, batch.record(row)):
             raise exception
 
-    def rows_dropped(self, columns: Columns, rows: Iterable[int], reason: str) -> None:
+    def rows_dropped(self, batch: RecordBatch, rows: Iterable[int], reason: str) -> None:
         """Count and log rows that an operator leaves out."""
         for row in rows:
-            self.record_context = columns.context(row)
+            self.enter_row(batch, row)
             self.record_dropped(reason)
 
     def log_columns(
@@ -154,7 +155,7 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
     ) -> None:
         """Write many changes to the store's changelog partition."""
         changelog = self.state_manager.registered_changelog_partition_for(store_name)
-        self.record_collector.send_changelog_columns(changelog, keys, values, timestamps, headers)
+        self.record_collector.send_changelog_batch(changelog, keys, values, timestamps, headers)
 
     def _child(self, name: str) -> Any:
         node = self.current_node

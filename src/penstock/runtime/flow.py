@@ -12,7 +12,7 @@ from penstock.runtime.nodes import Node
 
 Edge = tuple[str, str]
 
-_MOST_TIMESTAMPS = 256
+MOST_AGES = 256
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Flow:
     """Records by edge (from node, to node), how many dead letters there were, and the last of them.
 
     `failed` are records that a node could not process, by node; `busy` how long nodes, or the steps of a turn that are none, were
-    found at work, in milliseconds; `timestamps` those of some of the records that were read.
+    found at work, in milliseconds; `ages` how old some records were when their results were committed, in milliseconds.
     """
 
     edges: Counter[Edge] = field(default_factory=Counter)
@@ -28,7 +28,7 @@ class Flow:
     dead_letters: list[DeadLetter] = field(default_factory=list)
     failed: Counter[str] = field(default_factory=Counter)
     busy: Counter[str] = field(default_factory=Counter)
-    timestamps: list[int] = field(default_factory=list)
+    ages: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.edges = Counter(self.edges)  # from another process it comes as a plain mapping
@@ -61,10 +61,10 @@ class Flow:
         self.dead_letters += other.dead_letters
         self.failed.update(other.failed)
         self.busy.update(other.busy)
-        self.timestamps = spread_over([*self.timestamps, *other.timestamps], _MOST_TIMESTAMPS)
+        self.ages = spread_over([*self.ages, *other.ages], MOST_AGES)
 
     def __bool__(self) -> bool:
-        return bool(self.edges or self.dead or self.failed or self.busy or self.timestamps)
+        return bool(self.edges or self.dead or self.failed or self.busy or self.ages)
 
 
 def spread_over(numbers: list[int], most: int) -> list[int]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.batches.record_batch import UnreadableBatch
 from penstock.clock import Clock
-from penstock.columns.columns import UnreadableBatch
 from penstock.errors import ConfigError, PenstockError, ProcessingError, ProcessorStateError, StreamsError
 from penstock.handlers import (
     DeserializationExceptionHandler,
@@ -222,11 +222,8 @@ class GlobalStateUpdateTask:
             reprocessor.close()
         self._reprocessing.clear()
         for node in self.topology.nodes:
-            self.context.set_current_node(node)
-            try:
+            with self.context.at(node, None):
                 node.init(self.context, self._processing_handler)
-            finally:
-                self.context.set_current_node(None)
         self.flush_state()
 
     def update(self, raw: RawRecord) -> None:
@@ -256,31 +253,27 @@ class GlobalStateUpdateTask:
 
     def _run(self, node: Any, record: Record[Any, Any], raw: RawRecord) -> None:
         context = self.context
-        context.set_record_context(
-            RecordContext(record.timestamp, raw.offset, raw.partition, raw.topic, raw.headers, raw.key, raw.value)
-        )
-        context.set_current_node(node)
-        try:
+        origin = RecordContext(record.timestamp, raw.offset, raw.partition, raw.topic, raw.headers, raw.key, raw.value)
+        with context.at(node, origin):
             try:
-                node.run(record)
+                try:
+                    node.run(record)
+                except Exception as exc:
+                    if not node.on_error(exc, record):
+                        raise
+            except FailedProcessingError as exc:
+                raise _failure(exc.node, raw, exc.__cause__ or exc, exc.message) from (exc.__cause__ or exc)
+            except StreamsError:
+                raise
             except Exception as exc:
-                if not node.on_error(exc, record):
-                    raise
-        except FailedProcessingError as exc:
-            raise _failure(exc.node, raw, exc.__cause__ or exc, exc.message) from (exc.__cause__ or exc)
-        except StreamsError:
-            raise
-        except Exception as exc:
-            raise _failure(context.current_node_name, raw, exc) from exc
-        finally:
-            context.set_current_node(None)
+                raise _failure(context.current_node_name, raw, exc) from exc
 
     def _reprocess(self, raw: RawRecord) -> None:
         node = self._reprocessing.get(raw.topic)
         if node is None:
             node = self._reprocessing[raw.topic] = ProcessorNode(self._reprocessors[raw.topic])
-            self.context.set_current_node(node)
-            node.init(self.context, self._processing_handler)
+            with self.context.at(node, None):
+                node.init(self.context, self._processing_handler)
         pair = self._deserializers[raw.topic].deserialize(raw)
         if pair is not None:
             self._run(node, Record(pair[0], pair[1], raw.timestamp, raw.headers), raw)

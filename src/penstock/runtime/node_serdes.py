@@ -31,7 +31,7 @@ def sink_serializer(given: Any, context: Any, part: str, node: str) -> Serialize
 
 def check_serdes(registry: TopologyRegistry, config: StreamsConfig) -> None:
     """Refuse a source, a sink or a store without a serde, before anything starts."""
-    defaults = _Defaults(config)
+    defaults = DefaultSerdes(config)
     try:
         for node in registry.nodes.values():
             shown = f"{node.name}{added_at(node.added_at)}"
@@ -52,7 +52,7 @@ def check_serdes(registry: TopologyRegistry, config: StreamsConfig) -> None:
         config.close_default_serdes()  # they were made for the check
 
 
-class _Defaults:
+class DefaultSerdes:
     """The part of a task's context that knows the default serdes."""
 
     def __init__(self, config: StreamsConfig) -> None:
@@ -60,14 +60,16 @@ class _Defaults:
 
     @property
     def key_serde(self) -> Any:
+        """The default serde of keys."""
         return self._config.default_key_serde
 
     @property
     def value_serde(self) -> Any:
+        """The default serde of values."""
         return self._config.default_value_serde
 
 
-def _check_store_serde(given: Any, defaults: _Defaults, part: str, owner: str) -> None:
+def _check_store_serde(given: Any, defaults: DefaultSerdes, part: str, owner: str) -> None:
     serde = or_default(given if given is not None else _default_serde(defaults, part, "store", owner), defaults)
     _prepared(as_serializer(serde), defaults, part, owner)
     _prepared(as_deserializer(serde), defaults, part, owner)

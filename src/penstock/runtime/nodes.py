@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from penstock.columns.columns import Columns, RawColumns
-from penstock.columns.operator import ColumnFace
-from penstock.columns.serdes import deserialize_column, text_column
+from penstock.batches.batch_processor import BatchSupport
+from penstock.batches.record_batch import RawBatch, RecordBatch
+from penstock.batches.serdes import deserialize_column
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import StreamsError, TaskCorruptedError, TaskMigratedError
 from penstock.handlers import ProcessingExceptionHandler, Result, as_response
@@ -20,7 +20,7 @@ from penstock.runtime.node_serdes import sink_serializer, source_deserializer
 from penstock.runtime.sink_format import SinkFormat
 from penstock.serdes.contract import call_with_headers, wants_headers
 from penstock.serdes.windowed import WindowedStreamPartitioner
-from penstock.topology.column_plan import ColumnPlan
+from penstock.topology.execution_plan import ExecutionPlan
 from penstock.topology.specs import Deserializer, ProcessorSpec, Serializer, SinkSpec, SourceSpec, TimestampExtractor
 from penstock.user_code import added_at
 
@@ -44,7 +44,7 @@ class FailedProcessingError(StreamsError):
 class Node:
     """What every node has: a name, children, and `run`, which the context calls with a record.
 
-    An exception out of `run` goes to `on_error` of the same node; True means that it has been dealt with. `run_columns` takes
+    An exception out of `run` goes to `on_error` of the same node; True means that it has been dealt with. `run_batch` takes
     many records at once and deals with the failures of single rows itself; where the task's plan does not let the node have them
     as they are, it is `run` for each row.
     """
@@ -60,12 +60,12 @@ class Node:
         "forwarded_to",
         "name",
         "run",
-        "run_columns",
+        "run_batch",
         "state_stores",
     )
 
     run: Callable[[Record[Any, Any]], None]
-    run_columns: Callable[[Columns], None]
+    run_batch: Callable[[RecordBatch], None]
 
     def __init__(self, name: str, state_stores: tuple[str, ...] = (), added_at: str = "") -> None:
         self.name = name
@@ -100,23 +100,23 @@ class Node:
             raise StreamsError(f"node {self.name} has been initialized already")
         self._open = True
         self._context = context
-        self.run_columns = self._run_rows
+        self.run_batch = self._run_rows
 
     @property
-    def column_face(self) -> ColumnFace | None:
-        """What the node declares about columns when it is initialized; None where it has only ever single records."""
+    def batch_support(self) -> BatchSupport | None:
+        """What the node declares about batches when it is initialized; None where it has only ever single records."""
         return None
 
-    def follow(self, plan: ColumnPlan) -> None:
-        """Take columns as the task's plan says."""
+    def follow(self, plan: ExecutionPlan) -> None:
+        """Take batches as the task's plan says."""
 
-    def _run_rows(self, columns: Columns) -> None:
-        """Columns for a node that takes records."""
+    def _run_rows(self, batch: RecordBatch) -> None:
+        """Run each row of a batch as a record."""
         context = self._context
         before = context.record_context
-        for row in range(len(columns)):
-            record = columns.record(row)
-            context.record_context = columns.context(row)
+        for row in range(len(batch)):
+            record = batch.record(row)
+            context.record_context = batch.context(row)
             context.current_node = self
             try:
                 self.run(record)
@@ -140,7 +140,7 @@ class Node:
 class SourceNode(Node):
     """Where records of topics enter: it knows how to read their bytes, and hands them on."""
 
-    __slots__ = ("_reads_text", "_spec", "deserialize_key", "deserialize_value", "timestamp_extractor", "wants_headers")
+    __slots__ = ("_spec", "deserialize_key", "deserialize_value", "timestamp_extractor", "wants_headers")
 
     deserialize_key: Deserializer
     deserialize_value: Deserializer
@@ -151,7 +151,6 @@ class SourceNode(Node):
         self.timestamp_extractor: TimestampExtractor | None = spec.timestamp_extractor
         self.wants_headers = False
         """Whether one of the deserializers takes headers: then `read` calls it."""
-        self._reads_text = False
 
     def init(self, context: Any, processing_handler: ProcessingExceptionHandler | None = None) -> None:
         """Take the deserializers of the source, or the configured default ones."""
@@ -159,22 +158,16 @@ class SourceNode(Node):
         self.prepare(context)
         self.run = context.forward
 
-    def follow(self, plan: ColumnPlan) -> None:
-        """Leave text in Arrow arrays where all that follows works on it."""
-        self._reads_text = self.name in plan.reads_text
-
-    def read_columns(self, raw: RawColumns) -> Columns:
+    def read_batch(self, raw: RawBatch) -> RecordBatch:
         """Raw records as typed ones; raises what the deserializers raise."""
         keys = deserialize_column(self.deserialize_key, raw.topic, raw.keys, raw.headers)
-        values: Sequence[Any] | None = text_column(self.deserialize_value, raw.values) if self._reads_text else None
-        if values is None:
-            values = deserialize_column(self.deserialize_value, raw.topic, raw.values, raw.headers)
-        return Columns(keys, values, raw.timestamps, raw.headers, raw)
+        values = deserialize_column(self.deserialize_value, raw.topic, raw.values, raw.headers)
+        return RecordBatch(keys, values, raw.timestamps, raw.headers, raw)
 
-    def read_keys(self, raw: RawColumns) -> Columns:
+    def read_keys(self, raw: RawBatch) -> RecordBatch:
         """Raw records whose keys alone are typed, for somebody who only counts them; raises what the deserializer raises."""
         keys = deserialize_column(self.deserialize_key, raw.topic, raw.keys, raw.headers)
-        return Columns(keys, raw.values, raw.timestamps, raw.headers, raw)
+        return RecordBatch(keys, raw.values, raw.timestamps, raw.headers, raw)
 
     def read(self, raw: RawRecord) -> tuple[Any, Any]:
         """Key and value of a raw record; raises what the deserializers raise."""
@@ -219,16 +212,16 @@ class ProcessorNode(Node):
         self.run = _with_fixed_key(process) if isinstance(self.processor, FixedKeyProcessor) else process
 
     @property
-    def column_face(self) -> ColumnFace | None:
+    def batch_support(self) -> BatchSupport | None:
         """What the processor declares; nothing where a store's serde takes headers, which are those of a single record."""
-        if not isinstance(self.processor, ColumnFace):
+        if not isinstance(self.processor, BatchSupport):
             return None
         stores = map(self._context.state_manager.store, self.state_stores)
         return None if any(getattr(store, "serdes_take_headers", False) for store in stores) else self.processor
 
-    def follow(self, plan: ColumnPlan) -> None:
-        """Hand columns to the processor as they are, or row after row."""
-        self.run_columns = self.processor.process_columns if self.name in plan.by_columns else self._run_rows
+    def follow(self, plan: ExecutionPlan) -> None:
+        """Hand batches to the processor, or their rows one by one."""
+        self.run_batch = self.processor.process_batch if self.name in plan.batch_nodes else self._run_rows
 
     def close(self) -> None:
         """Close the processor."""
@@ -286,20 +279,20 @@ class SinkNode(Node):
             self.run = self._run_static
 
     @property
-    def column_face(self) -> ColumnFace | None:
-        """A sink of a fixed topic sends columns; a partitioner of the user's own is asked for each record."""
+    def batch_support(self) -> BatchSupport | None:
+        """A sink of a fixed topic sends batches; a partitioner of the user's own is asked for each record."""
         partitioner = self._format.partitioner
         is_known = isinstance(partitioner, WindowedStreamPartitioner | ColumnPartitioner | None)
-        return ColumnFace() if self.topic is not None and is_known else None
+        return BatchSupport() if self.topic is not None and is_known else None
 
-    def follow(self, plan: ColumnPlan) -> None:
-        """Send columns as they are, or row after row."""
-        self.run_columns = self._run_static_columns if self.name in plan.by_columns else self._run_rows
+    def follow(self, plan: ExecutionPlan) -> None:
+        """Send batches, or their rows one by one."""
+        self.run_batch = self._run_static_batch if self.name in plan.batch_nodes else self._run_rows
 
-    def _run_static_columns(self, columns: Columns) -> None:
+    def _run_static_batch(self, batch: RecordBatch) -> None:
         to, collector = self._format, self._context.record_collector
-        if not collector.send_columns(self.topic, columns, to.key_serializer, to.value_serializer, to.partitioner):
-            self._run_rows(columns)
+        if not collector.send_batch(self.topic, batch, to.key_serializer, to.value_serializer, to.partitioner):
+            self._run_rows(batch)
 
     def _run_static(self, record: Record[Any, Any]) -> None:
         self._send(self.topic, record, self._format)

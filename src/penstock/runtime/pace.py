@@ -1,4 +1,4 @@
-"""How many records of a turn are taken at once as columns, so that the turn ends in time whatever they cost."""
+"""How many records of a turn are taken at once as a batch, so that the turn ends in time whatever they cost."""
 
 from __future__ import annotations
 

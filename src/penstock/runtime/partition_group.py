@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.errors import StreamsError
 from penstock.ids import TopicPartition
+from penstock.java_priority_queue import JavaPriorityQueue
 from penstock.record import RawRecord
-from penstock.runtime.java_priority_queue import JavaPriorityQueue
 from penstock.runtime.record_queue import UNKNOWN, RecordQueue, StampedRecord
 
 _log = logging.getLogger(__name__)
@@ -29,16 +31,58 @@ class ReadyToProcess(NamedTuple):
 _READY = ReadyToProcess(True)
 
 
-Taken = tuple[RecordQueue, RawColumns, list[int]]
+Run = tuple[RecordQueue, RawBatch]
+"""Records of a partition that follow each other in the common order of all that were taken."""
+
+Taken = tuple[RecordQueue, RawBatch, list[int]]
 """Records of a partition, and their places in the common order of all that were taken."""
 
 
-class MergedRows:
-    """What was taken of several partitions, to be processed from the first place on."""
+class TakenRows(ABC):
+    """Records that were taken out of their queues, to be processed part by part."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        self.runs = runs
+        self.left = sum(len(raw) for _, raw in runs)
+
+    @abstractmethod
+    def first(self, count: int) -> list[Taken]:
+        """The next records, at most so many."""
+
+    @abstractmethod
+    def done(self, part: Sequence[Taken]) -> int:
+        """These are processed; returns how many they are."""
+
+
+class RowsOfRuns(TakenRows):
+    """Runs of records of one partition each; a part belongs to one run."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        super().__init__(runs)
+        self._rest = deque(runs)
+
+    def first(self, count: int) -> list[Taken]:
+        """The next records of the first run, at most so many."""
+        queue, raw = self._rest[0]
+        count = min(count, len(raw))
+        return [(queue, raw.rows(0, count), [])]
+
+    def done(self, part: Sequence[Taken]) -> int:
+        """These are processed; returns how many they are."""
+        queue, raw = self._rest.popleft()
+        records = len(part[0][1])
+        if records < len(raw):
+            self._rest.appendleft((queue, raw.rows(records, len(raw))))
+        self.left -= records
+        return records
+
+
+class MergedRows(TakenRows):
+    """Records of several partitions with a common order; a part has the first places of it."""
 
     def __init__(self, taken: list[Taken]) -> None:
+        super().__init__([(queue, raw) for queue, raw, _ in taken])
         self._taken = taken
-        self.left = sum(len(raw) for _, raw, _ in taken)
         self._next = 0
 
     def first(self, count: int) -> list[Taken]:
@@ -116,7 +160,7 @@ class PartitionGroup:
         self.queue(partition).partition_time = partition_time
         self.stream_time = max(self.stream_time, partition_time)
 
-    def add_raw_records(self, partition: TopicPartition, raw_records: Iterable[RawRecord] | RawColumns) -> int:
+    def add_raw_records(self, partition: TopicPartition, raw_records: Iterable[RawRecord] | RawBatch) -> int:
         """Add records to a partition's queue; returns its new length."""
         queue = self.queue(partition)
         was_empty = queue.head is None
@@ -152,7 +196,7 @@ class PartitionGroup:
             self._record_lateness(self.stream_time - timestamp)
         return stamped, queue
 
-    def take_runs(self, now: int) -> list[tuple[RecordQueue, RawColumns]]:
+    def take_runs(self, now: int) -> list[tuple[RecordQueue, RawBatch]]:
         """Take out what may be processed now, in its order, cut where it goes from one partition to another.
 
         `next_record` would give the same records in the same order; the times advance when a run is `consumed`.
@@ -163,7 +207,7 @@ class PartitionGroup:
         if only is not None:
             waiting.clear()
             return [(only, only.take_all())]
-        runs: list[tuple[RecordQueue, RawColumns]] = []
+        runs: list[tuple[RecordQueue, RawBatch]] = []
         taken = {queue.partition: queue.take_all() for queue in self._queues.values() if queue.head is not None}
         at = dict.fromkeys(taken, 0)
         queue: RecordQueue | None = waiting.poll()
@@ -215,20 +259,20 @@ class PartitionGroup:
             self.add_raw_records(other.partition, taken[waits].rows(left, end))
         return [(q, raw.rows(0, len(p)), p) for q, raw, p in zip(queues, taken, places) if p]
 
-    def consumed(self, queue: RecordQueue, raw: RawColumns) -> None:
+    def consumed(self, queue: RecordQueue, raw: RawBatch) -> None:
         """A run has been processed: partition time and stream time follow it."""
         latest = max(raw.timestamps)
         queue.partition_time = max(queue.partition_time, latest)
         queue.consumed_offset = raw.offsets[-1]
         self.stream_time = max(self.stream_time, latest)
 
-    def put_back(self, runs: Iterable[tuple[RecordQueue, RawColumns]], processed: int = 0) -> None:
+    def put_back(self, runs: Iterable[tuple[RecordQueue, RawBatch]], processed: int = 0) -> None:
         """Undo `take_runs` or `take_merged`, of which these were the runs, but for the first records, which were processed.
 
         What comes next is what would have come next had they been taken one by one. The rows of a partition go back at once: a
         record that cannot be read is skipped when it becomes the head, and counts as processed only where nothing is behind it.
         """
-        rows: dict[TopicPartition, list[RawColumns]] = {}
+        rows: dict[TopicPartition, list[RawBatch]] = {}
         for queue, raw in runs:
             rows.setdefault(queue.partition, []).append(raw)
         for queue in self._queues.values():
@@ -245,7 +289,7 @@ class PartitionGroup:
         for partition, raw in whole.items():
             self._queues[partition].add(raw.rows(at[partition], len(raw)))
 
-    def withdraw(self, partition: TopicPartition, offset: int) -> RawColumns:
+    def withdraw(self, partition: TopicPartition, offset: int) -> RawBatch:
         """Take out the records of a partition that wait from an offset on; the others stay."""
         queue = self.queue(partition)
         waiting = queue.take_all()
@@ -351,7 +395,7 @@ def _merge(times: Sequence[int], others: Sequence[int], places: list[int], other
                 break
 
 
-def _joined(parts: list[RawColumns]) -> RawColumns:
+def _joined(parts: list[RawBatch]) -> RawBatch:
     """The rows of several runs of one partition as one."""
     first = parts[0]
-    return first if len(parts) == 1 else RawColumns.of(first.topic, first.partition, [row for part in parts for row in part])
+    return first if len(parts) == 1 else RawBatch.of(first.topic, first.partition, [row for part in parts for row in part])

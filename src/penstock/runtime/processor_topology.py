@@ -71,6 +71,12 @@ class ProcessorTopology:
             )
         return node
 
+    def join_side(self, window: str, join: str) -> tuple[SourceNode, ProcessorNode, ProcessorNode]:
+        """One side of a stream-stream join: its source, its window and the node that joins it."""
+        found = {node.name: node for node in self.nodes if isinstance(node, ProcessorNode)}
+        source = next(source for source in self.sources if _leads_to(source, found[window]))
+        return source, found[window], found[join]
+
     def _build_nodes(self, specs: Sequence[NodeSpec]) -> None:
         by_name: dict[str, Node] = {}
         for spec in specs:
@@ -93,6 +99,10 @@ class ProcessorTopology:
                     by_name[parent].add_child(node)
             by_name[spec.name] = node
             self.nodes.append(node)
+
+
+def _leads_to(node: Node, target: Node) -> bool:
+    return node is target or any(_leads_to(child, target) for child in node.children)
 
 
 def _build_stores(specs: Sequence[NodeSpec], builders: Mapping[str, StoreBuilder[Any]]) -> list[StateStore]:

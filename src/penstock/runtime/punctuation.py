@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.java_priority_queue import JavaPriorityQueue
 from penstock.processor import Punctuator
-from penstock.runtime.java_priority_queue import JavaPriorityQueue
 
 NEVER = 2**63 - 1
 

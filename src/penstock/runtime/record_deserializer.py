@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from penstock.columns.columns import UnreadableBatch
+from penstock.batches.record_batch import UnreadableBatch
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import DeserializationError, StreamsError
 from penstock.handlers import DeserializationExceptionHandler, Result, as_response

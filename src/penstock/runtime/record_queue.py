@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
-from penstock.columns.columns import RawColumns, UnreadableBatch
+from penstock.batches.record_batch import RawBatch, UnreadableBatch
 from penstock.errors import StreamsError
 from penstock.handlers import DeserializationExceptionHandler
 from penstock.ids import TopicPartition
@@ -39,13 +39,13 @@ def largest_record(config: StreamsConfig) -> int:
 
 
 class RecordQueue:
-    """First in, first out; only the head is deserialized, the rest stay bytes, and columns stay columns until one is taken out.
+    """First in, first out; only the head is deserialized, the rest stay bytes, and a batch stays a batch until one is taken out.
 
     Partition time is the highest timestamp that was taken out so far; the timestamp extractor gets it.
     """
 
     __slots__ = (
-        "_columns",
+        "_batch",
         "_context",
         "_extract",
         "_extractor_name",
@@ -75,7 +75,7 @@ class RecordQueue:
         self.head: StampedRecord | None = None
         self.head_timestamp = UNKNOWN
         self._fifo: deque[RawRecord] = deque()
-        self._columns: RawColumns | None = None  # where it is set, the head is its first row and nothing else waits
+        self._batch: RawBatch | None = None  # where it is set, the head is its first row and nothing else waits
         self._context = context
         self._handler = deserialization_handler
         self._extract = getattr(timestamp_extractor, "extract", timestamp_extractor)
@@ -83,7 +83,7 @@ class RecordQueue:
         self.trusts_record = type(timestamp_extractor) in _TRUSTING
 
     def __len__(self) -> int:
-        return len(self._fifo) + (self.head is not None) if self._columns is None else len(self._columns)
+        return len(self._fifo) + (self.head is not None) if self._batch is None else len(self._batch)
 
     @property
     def head_offset(self) -> int | None:
@@ -94,35 +94,35 @@ class RecordQueue:
         """How many of the records that wait have the offset of the first one: rows of one block."""
         if self.head is None:
             return 0
-        offsets = (raw.offset for raw in self._fifo) if self._columns is None else islice(self._columns.offsets, 1, None)
+        offsets = (raw.offset for raw in self._fifo) if self._batch is None else islice(self._batch.offsets, 1, None)
         return 1 + sum(1 for _ in takewhile(self.head[1].offset.__eq__, offsets))
 
-    def add(self, records: Iterable[RawRecord] | RawColumns) -> int:
-        """Add records as they come, one by one or as columns; returns how many there are now."""
-        return self.add_columns(records) if isinstance(records, RawColumns) else self.add_raw_records(records)
+    def add(self, records: Iterable[RawRecord] | RawBatch) -> int:
+        """Add records as they come, one by one or as a batch; returns how many there are now."""
+        return self.add_batch(records) if isinstance(records, RawBatch) else self.add_raw_records(records)
 
     def add_raw_records(self, raw_records: Iterable[RawRecord]) -> int:
         """Add records at the end; returns how many there are now."""
-        self._split_columns()
+        self._split_batch()
         self._fifo.extend(raw_records)
         if self.head is None:
             self._update_head()
         return len(self)
 
-    def add_columns(self, columns: RawColumns) -> int:
-        """Add records as columns, and keep them so while nothing else waits than columns; returns how many there are now."""
-        if self._columns is not None:
-            self._columns.extend(columns)
+    def add_batch(self, batch: RawBatch) -> int:
+        """Add records as a batch, which stays one while nothing else waits than batches; returns how many there are now."""
+        if self._batch is not None:
+            self._batch.extend(batch)
             return len(self)
-        if self.head is not None or not len(columns):
-            return self.add_raw_records(columns)
-        self._fifo.append(columns[0])
+        if self.head is not None or not len(batch):
+            return self.add_raw_records(batch)
+        self._fifo.append(batch[0])
         self._update_head()
         if self.head is not None and self.head[0] is not None:
-            self._columns = columns
-        elif len(columns) > 1:
+            self._batch = batch
+        elif len(batch) > 1:
             self.head = None  # the first one is skipped; the next that is shows its offset
-            self.add_raw_records(islice(columns, 1, None))
+            self.add_raw_records(islice(batch, 1, None))
         return len(self)
 
     def skip(self, batch: UnreadableBatch) -> None:
@@ -131,15 +131,15 @@ class RecordQueue:
         self.source.failed += 1
         handle_deserialization_failure(self._handler, self._context, batch.error(*self.partition), raw, self.source.name)
 
-    def without_bombs(self, records: Sequence[RawRecord] | RawColumns, largest: int) -> Sequence[RawRecord] | RawColumns:
+    def without_bombs(self, records: Sequence[RawRecord] | RawBatch, largest: int) -> Sequence[RawRecord] | RawBatch:
         """Go on without records larger than this, if the deserialization exception handler says so.
 
         librdkafka unpacks no zstd batch to more than `receive.message.max.bytes`; those of other codecs it unpacks whatever
         their size.
         """
-        if isinstance(records, RawColumns) and records.headers is None:
-            columns = (records.keys, records.values)
-            if sum(max(map(len, filter(None, column)), default=0) for column in columns) <= largest:
+        if isinstance(records, RawBatch) and records.headers is None:
+            batch = (records.keys, records.values)
+            if sum(max(map(len, filter(None, column)), default=0) for column in batch) <= largest:
                 return records
         kept = []
         for raw in records:
@@ -149,27 +149,27 @@ class RecordQueue:
             else:
                 reason = f"a record of {size:,} bytes is larger than consumer.receive.message.max.bytes ({largest:,})"
                 self.skip(UnreadableBatch(raw.offset, raw.offset + 1, reason))
-        return RawColumns.of(*self.partition, kept)
+        return RawBatch.of(*self.partition, kept)
 
-    def take_all(self) -> RawColumns:
-        """Take out everything that waits, as columns; the times stay as they are."""
-        waiting = self._columns
+    def take_all(self) -> RawBatch:
+        """Take out everything that waits, as a batch; the times stay as they are."""
+        waiting = self._batch
         if waiting is None:
             head = [] if self.head is None else [self.head[1]]
-            waiting = RawColumns.of(*self.partition, [*head, *self._fifo])
-        self._columns, self.head, self.head_timestamp = None, None, UNKNOWN
+            waiting = RawBatch.of(*self.partition, [*head, *self._fifo])
+        self._batch, self.head, self.head_timestamp = None, None, UNKNOWN
         self._fifo.clear()
         return waiting
 
-    def _split_columns(self) -> None:
-        if self._columns is not None:
-            self._fifo.extend(islice(self._columns, 1, None))
-            self._columns = None
+    def _split_batch(self) -> None:
+        if self._batch is not None:
+            self._fifo.extend(islice(self._batch, 1, None))
+            self._batch = None
 
     def poll(self) -> StampedRecord:
         """Take the head out."""
-        if self._columns is not None:
-            self._split_columns()
+        if self._batch is not None:
+            self._split_batch()
         polled = self.head
         if polled is None:
             raise IndexError(f"no record of {self.partition} is waiting")
@@ -194,7 +194,7 @@ class RecordQueue:
     def clear(self) -> None:
         """Drop all records and forget the partition time."""
         self._fifo.clear()
-        self._columns = self.head = None
+        self._batch = self.head = None
         self.head_timestamp = self.partition_time = UNKNOWN
 
     def _update_head(self) -> None:

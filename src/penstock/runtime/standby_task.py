@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.ids import TaskId, TopicPartition
 from penstock.record import RawRecord
 from penstock.runtime.processor_topology import ProcessorTopology
@@ -43,7 +43,7 @@ class StandbyTask:
         self.state = check_transition(self.task_id, self.state, TaskState.RUNNING)
         return self.state_manager.changelog_offsets
 
-    def update(self, partition: TopicPartition, records: Sequence[RawRecord] | RawColumns, position: int | None = None) -> None:
+    def update(self, partition: TopicPartition, records: Sequence[RawRecord] | RawBatch, position: int | None = None) -> None:
         """Put a batch of changelog records into its store."""
         self.state_manager.restore(partition, records, position)
 

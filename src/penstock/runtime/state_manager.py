@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from penstock.columns.columns import RawColumns, UnreadableBatch
+from penstock.batches.record_batch import RawBatch, UnreadableBatch
 from penstock.errors import ConfigError, PenstockError, ProcessorStateError, StreamsError, TaskCorruptedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_bounds import LogBounds
@@ -173,7 +173,7 @@ class ProcessorStateManager:
         """Whether a changelog is one of the task's own input topics (which is then read only up to the committed offset)."""
         return partition in self._source_partitions
 
-    def restore(self, partition: TopicPartition, records: Sequence[RawRecord] | RawColumns, position: int | None = None) -> int:
+    def restore(self, partition: TopicPartition, records: Sequence[RawRecord] | RawBatch, position: int | None = None) -> int:
         """Put a batch of changelog records into its store, durably; returns how many went in.
 
         `position` is the offset to go on from where that is more than the last record's (control records at the end).
@@ -181,7 +181,7 @@ class ProcessorStateManager:
         metadata = self._by_changelog(partition)
         if metadata is None or metadata.restorer is None:
             raise StreamsError(f"task {self.task_id}: {partition} is not the changelog of any of its stores")
-        if isinstance(records, RawColumns):
+        if isinstance(records, RawBatch):
             self._judge_unreadable(partition, metadata.store.name, records.unreadable)
         try:
             restored = metadata.restorer.restore(records)

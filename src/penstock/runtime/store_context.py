@@ -11,7 +11,8 @@ from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import StreamsError
 from penstock.ids import TaskId
 from penstock.record import Headers, ProducedRecord, RecordContext, RecordMetadata
-from penstock.runtime.carry_over import ProcessorMetadata
+from penstock.runtime.current_record import CurrentRecord
+from penstock.runtime.offset_metadata import ProcessorMetadata
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.state.store import RestoreCallback, StateStore, StateStoreContext
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock.runtime")
 
 
-class AbstractTaskContext(StateStoreContext):
+class AbstractTaskContext(CurrentRecord, StateStoreContext):
     """The part of a context that stores use, and the record that is being processed.
 
     Used as it is by standby tasks, which only put changelog records into stores.
@@ -78,14 +79,6 @@ class AbstractTaskContext(StateStoreContext):
     def current_node_name(self) -> str | None:
         """The node that is at work now."""
         return None if self.current_node is None else self.current_node.name
-
-    def set_record_context(self, context: RecordContext | None) -> None:
-        """Make another record the current one."""
-        self.record_context = context
-
-    def set_current_node(self, node: Node | None) -> None:
-        """Make another node the current one."""
-        self.current_node = node
 
     def changelog_for(self, store_name: str) -> str | None:
         """The changelog topic of a store; None where it has none."""

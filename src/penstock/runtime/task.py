@@ -19,35 +19,37 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.batches.record_batch import RawBatch, RecordBatch, RecordOrBatch
 from penstock.clock import Clock, monotonic
-from penstock.columns.columns import Columns, RawColumns, RecordOrColumns
 from penstock.errors import ProcessingError, StreamsError, TaskMigratedError
 from penstock.handlers import deserialization_exception_handler, processing_exception_handler, production_exception_handler
 from penstock.ids import TaskId, TopicPartition
+from penstock.operators.context import OperatorContext
+from penstock.operators.joins.batch_join import StreamStreamBatchJoin
 from penstock.processor import Cancellable, PunctuationType, Punctuator
 from penstock.record import RawRecord, Record, RecordContext
 from penstock.runtime.cached_tables import CachedTables
-from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.collector import PartitionsFor, RecordCollector
 from penstock.runtime.context import InternalProcessorContext
-from penstock.runtime.merged_join import MergedJoin
-from penstock.runtime.nodes import FailedProcessingError
+from penstock.runtime.nodes import FailedProcessingError, Node, SourceNode
+from penstock.runtime.offset_metadata import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.pace import Pace
-from penstock.runtime.partition_group import MergedRows, PartitionGroup
+from penstock.runtime.partition_group import MergedRows, PartitionGroup, RowsOfRuns, Run, TakenRows
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.punctuation import NEVER
-from penstock.runtime.record_queue import UNKNOWN, RecordQueue, StampedRecord, largest_record
+from penstock.runtime.record_queue import UNKNOWN, RecordQueue, largest_record
 from penstock.runtime.state_manager import ProcessorStateManager
-from penstock.runtime.task_errors import tells_task
+from penstock.runtime.task_errors import names_task
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.runtime.task_state import TaskState, check_transition
 from penstock.runtime.timers import Timers
 from penstock.state.cache import RecordCache
 from penstock.state.store import StateStore
-from penstock.topology.column_plan import ColumnPlan, Input, Way, plan_columns
+from penstock.topology.execution_plan import ExecutionMode, ExecutionPlan, Input, plan_execution
 from penstock.topology.specs import Subtopology
 
 if TYPE_CHECKING:
@@ -76,10 +78,17 @@ class TaskCommit(NamedTuple):
     """
 
     task_id: TaskId
-    outputs: list[RecordOrColumns]
-    changelogs: list[RecordOrColumns]
+    outputs: list[RecordOrBatch]
+    changelogs: list[RecordOrBatch]
     offsets: dict[TopicPartition, OffsetAndMetadata]
     next_timer: int | None
+
+
+Stamped = tuple[RecordQueue, Node, "Record[Any, Any] | None", RecordContext]
+"""A record with its queue, the node that gets it, and where it came from."""
+
+SourceBatch = tuple[SourceNode, RecordBatch, list[int]]
+"""A batch of a source, with the places of its rows in the common order of all inputs, if they have one."""
 
 
 class StreamTask:
@@ -128,12 +137,12 @@ class StreamTask:
             self._create_queues(config), config["max.task.idle.ms"], metrics.record_lateness, metrics.enforced_processing
         )
         self._largest_record = largest_record(config)
-        self.column_plan = ColumnPlan()
-        self.processed_as_columns = 0
+        self.execution_plan = ExecutionPlan()
+        self.processed_in_batches = 0
         self._pace = Pace()
         self._in_caches: set[str] = set()
         """Sources whose rows may lie in caches since the last commit: until then nothing of them goes past those."""
-        self._merged: MergedJoin | CachedTables | None = None
+        self._run_batches: Callable[[OperatorContext, list[SourceBatch]], None] = self._run_sources
         self._next_offsets: dict[TopicPartition, int] = {}
         self._brought_back: dict[TopicPartition, int] = {}
         """The last offset of each input partition that was committed before the task was opened."""
@@ -141,19 +150,20 @@ class StreamTask:
         """Partitions that were read on without a record: there was nothing but the ends of transactions, or aborted ones."""
         self._commit_needed = False
         self.commit_requested = False
+        self._is_cut = False
         self.was_cut_short = False
         """Whether there was no time for all records the last time: those that are left come first the next time."""
 
     # 1. and 2.: open
 
-    @tells_task
+    @names_task
     def initialize(self) -> None:
         """Open the stores; what they miss of their changelogs is `state_manager.changelog_offsets`."""
         if self.state is TaskState.CREATED:
             self.state_manager.initialize_stores(self.topology.state_stores, self.context)
             self._transition_to(TaskState.RESTORING)
 
-    @tells_task
+    @names_task
     def complete_restoration(self, committed: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
         """Go to work: bring back the times that were committed, then initialize the processors."""
         if self.state is TaskState.RUNNING:
@@ -181,46 +191,46 @@ class StreamTask:
 
     def _initialize_nodes(self) -> None:
         now = self._clock.now_ms()
+        self.context.system_time_ms = now
         for node in self.topology.nodes:
-            self._update_context(node, now, RecordContext(now, -1, -1, None))
-            try:
+            with self.context.at(node, RecordContext(now, -1, -1, None)):
                 node.init(self.context, self._processing_handler)
                 self.metrics.watch_node(node, self._clock, node in self.topology.sources)
-            finally:
-                self._update_context(None, UNKNOWN, None)
+        self.context.system_time_ms = UNKNOWN
         self.context.processor_metadata.drop_unclaimed()
         self.context.processor_metadata.check_length(self.task_id)
-        self._plan_columns()
+        self._plan_execution()
 
-    def _plan_columns(self) -> None:
-        """Decide which way records go, and let the nodes know."""
+    def _plan_execution(self) -> None:
+        """Decide how records are processed, and tell the nodes."""
         topology = self.topology
         queues = [self.partition_group.queue(partition) for partition in self.input_partitions]
         inputs = [Input(queue.source.name, queue.trusts_record) for queue in queues]
-        faces = {node.name: face for node in topology.nodes if (face := node.column_face) is not None}
-        plan = self.column_plan = plan_columns(topology.specs, inputs, faces, self.metrics.record_lateness is not None)
+        faces = {node.name: face for node in topology.nodes if (face := node.batch_support) is not None}
+        plan = self.execution_plan = plan_execution(topology.specs, inputs, faces, self.metrics.record_lateness is not None)
         for node in topology.nodes:
             node.follow(plan)
         if plan.join is not None:
-            self._merged = MergedJoin(topology, plan.join)
-        elif plan.way is Way.TABLES:
-            self._merged = CachedTables(plan.flushes_columns)
-        _log.debug("task %s: records go %s%s", self.task_id, plan.way.value, plan.why_not and f", since {plan.why_not}")
+            left, right = (topology.join_side(side.window, side.join) for side in plan.join)
+            self._run_batches = StreamStreamBatchJoin(left, right).run
+        elif plan.mode is ExecutionMode.TABLES:
+            self._run_batches = CachedTables(plan.flushes_batches).run
+        _log.debug("task %s: records go %s%s", self.task_id, plan.mode.value, plan.why_not and f", since {plan.why_not}")
 
     @property
-    def takes_columns(self) -> bool:
+    def takes_batches(self) -> bool:
         """Whether records may be processed many at a time."""
-        return self.column_plan.way.is_columns
+        return self.execution_plan.mode.is_batched
 
     # 3. to 5.: work
 
-    @tells_task
+    @names_task
     def add_records(self, partition: TopicPartition, records: Iterable[RawRecord], next_offset: int | None = None) -> int:
         """Queue records of an input partition; returns how many of it are waiting.
 
         `next_offset` is the consumer's position behind them, where that is more than the last offset plus one.
         """
-        records = records if isinstance(records, (list, tuple, RawColumns)) else list(records)
+        records = records if isinstance(records, (list, tuple, RawBatch)) else list(records)
         if len(records):
             self._next_offsets[partition] = records[-1].offset + 1
         if next_offset is not None:
@@ -229,14 +239,14 @@ class StreamTask:
                 self._without_records.add(partition)
                 self._commit_needed = True
         queue = self.partition_group.queue(partition)
-        if isinstance(records, RawColumns):
+        if isinstance(records, RawBatch):
             for batch in records.unreadable:
                 queue.skip(batch)
         if self.metrics.consumed(partition, queue.source.name, records) > self._largest_record:
             records = queue.without_bombs(records, self._largest_record)
         return self.partition_group.add_raw_records(partition, records)
 
-    def withdraw(self, partition: TopicPartition, offset: int) -> RawColumns | None:
+    def withdraw(self, partition: TopicPartition, offset: int) -> RawBatch | None:
         """Take back the records of a partition that wait from an offset on; None if there are none."""
         if self.partition_group.queue(partition).head is None:
             return None
@@ -264,71 +274,46 @@ class StreamTask:
             _log.debug("task %s is not ready to process: %s", self.task_id, ready.reason)
         return ready.is_ready
 
-    @tells_task
+    @names_task
     def process(self, now: int | None = None) -> bool:
         """Process one record; False where there is none, or the task has to wait."""
         if now is None:
             now = self._clock.now_ms()
         if not self.is_processable(now):
             return False
-        following = self.partition_group.next_record()
-        if following is None:
-            return False
-        self._process(*following, now)
-        self.metrics.process.record()
-        return True
+        return self._process_records(islice(self._records(now), 1), now, math.inf) > 0
 
-    @tells_task
+    @names_task
     def process_all(self, max_records: int | None = None, *, until: float = math.inf) -> int:
         """Process what is ready, with the stream-time punctuators that come due; returns the number of records.
 
         Wall-clock time stands still meanwhile, as it does in an iteration of a Kafka Streams thread. It stops at about the moment
-        `until` (of `time.monotonic`), after one record or one part of the columns at least: the others stay in their queues.
+        `until` (of `time.monotonic`), after one record or one part of a batch at least: the others stay in their queues.
         """
         now = self._clock.now_ms()
         self.was_cut_short = False
         if not self.is_processable(now):
             return 0
-        group, timers = self.partition_group, self.timers
-        processed = 0
         if max_records is None:
-            processed, all_taken = self._process_together(now, until)
-            if all_taken:
-                self.metrics.process.record(processed)
+            mode = self.execution_plan.mode_of(self.partition_group.num_buffered, self.timers.stream_time.next_due != NEVER)
+            if mode.is_batched:
+                processed, is_done = self._process_batches(self._take(mode, now), now, until)
+                if is_done:
+                    return processed
+            elif mode is ExecutionMode.ROWS and (rows := self._take_readable(now)) is not None:
+                runs, batches = rows
+                with self.collector.gathering():
+                    processed = self._process_records(self._rows(runs, batches), now, until)
+                if self._is_cut:
+                    self.partition_group.put_back(runs, processed)
+                    self.was_cut_short = self.has_records_queued
                 return processed
-        next_record, is_ready, process = group.next_record, group.ready_to_process, self._process
-        limit = processed + group.num_buffered if max_records is None else max_records
-        while processed < limit:
-            following = next_record()
-            if following is None:
-                break
-            process(*following, now)
-            processed += 1
-            if timers.stream_time.next_due <= group.stream_time:
-                self.maybe_punctuate_stream_time()
-            if monotonic() >= until:
-                self.was_cut_short = self.has_records_queued
-                break
-            # Whether the task has to wait can only change when a partition runs empty.
-            if following[1].head is None and not is_ready(now).is_ready:
-                break
-        self.metrics.process.record(processed)
+        limit = self.partition_group.num_buffered if max_records is None else max_records
+        processed = self._process_records(islice(self._records(now), limit), now, until)
+        self.was_cut_short = self._is_cut and self.has_records_queued
         return processed
 
-    def _process_together(self, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready the way of this turn; False with what it has done where the rest has to go one by one."""
-        way = self.column_plan.way_of(self.partition_group.num_buffered, self.timers.stream_time.next_due != NEVER)
-        if way is Way.SINGLE:
-            return 0, False
-        if way is Way.ROWS:
-            with self.collector.gathering():
-                return self._process_rows(now, until)
-        merged = self._merged
-        done = self._process_runs(now, until) if merged is None else self._process_merged(merged, now, until)
-        self.processed_as_columns += done[0]
-        return done
-
-    def process_counted(self, partition: TopicPartition, raw: RawColumns, weights: list[int], next_offset: int) -> int:
+    def process_counted(self, partition: TopicPartition, raw: RawBatch, weights: list[int], next_offset: int) -> int:
         """Take rows that stand for `weights` records each into the count that reads this partition; returns how many these are.
 
         Their values are not deserialized: a row may stand for many, and has none of them. They were serialized just before,
@@ -337,11 +322,11 @@ class StreamTask:
         now = self._clock.now_ms()
         queue, context = self.partition_group.queue(partition), self.context
         self.metrics.consumed(partition, queue.source.name, raw, sum(weights))
-        columns, weights = self._read_counted(queue, raw, weights)
+        batch, weights = self._read_counted(queue, raw, weights)
         node = queue.source.children[0]
         context.system_time_ms, context.current_node, context.is_only_run = now, node, True
-        with self._failures_of_columns():
-            node.processor.process_counts(columns, weights)  # type: ignore[attr-defined]
+        with self._failures_of_batch():
+            node.processor.process_counts(batch, weights)  # type: ignore[attr-defined]
         self._next_offsets[partition] = next_offset
         self.partition_group.consumed(queue, raw)
         self._commit_needed = True
@@ -350,16 +335,16 @@ class StreamTask:
         self.metrics.process.record(records)
         return records
 
-    def _read_counted(self, queue: RecordQueue, raw: RawColumns, weights: list[int]) -> tuple[Columns, list[int]]:
+    def _read_counted(self, queue: RecordQueue, raw: RawBatch, weights: list[int]) -> tuple[RecordBatch, list[int]]:
         try:
             return queue.source.read_keys(raw), weights
         except Exception:  # noqa: BLE001  (row by row, the handler judges whatever a deserializer raises)
             rows = [row for row, record in enumerate(raw) if queue.can_read_key(record)]
-            readable = RawColumns.of(raw.topic, raw.partition, [raw[row] for row in rows])
+            readable = RawBatch.of(raw.topic, raw.partition, [raw[row] for row in rows])
             return queue.source.read_keys(readable), [weights[row] for row in rows]
 
     @contextmanager
-    def _failures_of_columns(self) -> Iterator[None]:
+    def _failures_of_batch(self) -> Iterator[None]:
         try:
             with self._failures():
                 yield
@@ -382,154 +367,150 @@ class StreamTask:
         finally:
             context.current_node = None
 
-    def _process_runs(self, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready as columns; nothing, and False, where it has to go record by record.
+    # The two loops: record by record, and batch by batch.
 
-        What is left at the moment `until` goes back into its queues.
+    def _process_records(self, records: Iterable[Stamped], now: int, until: float) -> int:
+        """Process records one by one until about the moment `until`, with the stream-time punctuators that come due.
+
+        Returns how many; `_is_cut` tells whether time has run out.
         """
-        group, context = self.partition_group, self.context
-        runs = group.take_runs(now)
-        if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
-            group.put_back(runs)
-            return 0, False
-        read = _columns_of(runs)
-        if read is None:
-            group.put_back(runs)
-            return 0, False
-        runs_of = Counter(queue.source.name for queue, _ in runs)
-        self._in_caches.update(name for name, count in runs_of.items() if count > 1)
-        left = sum(len(raw) for _, raw in runs)
-        processed = 0
-        for (queue, run), whole in zip(runs, read):
-            done = 0
-            while done < len(run):
-                if processed and monotonic() >= until:
-                    group.put_back(runs, processed)
-                    self.was_cut_short = True
-                    return processed, True
-                count = min(len(run) - done, self._pace.next_part(left - processed, until))
-                raw = run if count == len(run) else run.rows(done, done + count)
-                context.system_time_ms = now
-                context.current_node = queue.source
-                context.is_only_run = self.column_plan.way is Way.RUNS and queue.source.name not in self._in_caches
-                with self._failures_of_columns():
-                    context.forward_columns(whole if raw is run else queue.source.read_columns(raw))
-                group.consumed(queue, raw)
-                self._commit_needed = True
-                self._pace.done(count)
-                done += count
-                processed += count
-        return processed, True
-
-    def _process_rows(self, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready record by record, read as columns; nothing, and False, where not all can be read.
-
-        Each record is processed as `process` does it, with times and timers as they are then; only their bytes are read together.
-        What is left at the moment `until` goes back into its queues.
-        """
-        group, context, timers = self.partition_group, self.context, self.timers
-        runs = group.take_runs(now)
-        if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
-            group.put_back(runs)
-            return 0, False
-        read = _columns_of(runs)
-        if read is None:
-            group.put_back(runs)
-            return 0, False
-        processed = 0
+        group, context, timers = self.partition_group, self.context, self.timers.stream_time
+        processed, self._is_cut = 0, False
         context.system_time_ms = now
-        for (queue, raw), columns in zip(runs, read):
-            source, topic, partition = queue.source, raw.topic, raw.partition
-            only = source.children[0] if len(source.children) == 1 else None
-            run = source.run if only is None else only.run
-            headers_of = [()] * len(raw) if raw.headers is None else raw.headers
-            rows = zip(columns.keys, columns.values, raw.timestamps, headers_of, raw.offsets, raw.keys, raw.values)
-            self._commit_needed = True
+        try:
             with self._failures():
-                for done, (key, value, timestamp, headers, offset, raw_key, raw_value) in enumerate(rows, 1):
-                    if timestamp > queue.partition_time:
-                        queue.partition_time = timestamp
-                    if timestamp > group.stream_time:
-                        group.stream_time = timestamp
-                    context.record_context = RecordContext(timestamp, offset, partition, topic, headers, raw_key, raw_value)
-                    record = Record(key, value, timestamp, headers)
-                    if only is None:
-                        context.current_node = source
-                        run(record)
-                    else:  # what `context.forward` would do for the source, in a third of the time
-                        context.current_node = only
-                        source.forwarded += 1
-                        try:
-                            run(record)
-                        except Exception as exc:
-                            if not only.on_error(exc, record):
-                                context.current_node = source
-                                raise
-                    queue.consumed_offset = offset
-                    if timers.stream_time.next_due <= group.stream_time:
+                for queue, node, record, origin in records:
+                    if record is not None:
+                        context.record_context = origin
+                        context.current_node = node
+                        source = queue.source
+                        if node is source:
+                            node.run(record)
+                        else:  # its only child: what `context.forward` would do for the source, in a third of the time
+                            source.forwarded += 1
+                            try:
+                                node.run(record)
+                            except Exception as exc:
+                                if not node.on_error(exc, record):
+                                    context.current_node = source
+                                    raise
+                    queue.consumed_offset = origin.offset
+                    processed += 1
+                    if timers.next_due <= group.stream_time:
                         context.current_node = None
                         self.maybe_punctuate_stream_time()
                         context.system_time_ms = now
                     if monotonic() >= until:
-                        group.put_back(runs, processed + done)
-                        self.was_cut_short = self.has_records_queued
-                        return processed + done, True
-            processed += len(raw)
-        return processed, True
+                        self._is_cut = True
+                        break
+        finally:
+            if processed:
+                self._commit_needed = True
+        self.metrics.process.record(processed)
+        return processed
 
-    def _process_merged(self, merged: MergedJoin | CachedTables, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready of both inputs at once; nothing, and False, where it has to go record by record.
+    def _records(self, now: int) -> Iterator[Stamped]:
+        """The records that may be processed, in their order; None in place of one that marks skipped records."""
+        group = self.partition_group
+        next_record, is_ready = group.next_record, group.ready_to_process
+        while (following := next_record()) is not None:
+            (record, raw), queue = following
+            topic, partition, offset, timestamp, key, value, headers = raw
+            if record is not None:
+                timestamp = record.timestamp
+            origin = RecordContext(timestamp, offset, partition, topic, headers, key, value)
+            yield queue, queue.source, record, origin
+            # Whether the task has to wait can only change when a partition runs empty.
+            if queue.head is None and not is_ready(now).is_ready:
+                return
 
-        What is left at the moment `until` goes back into its queues.
+    def _rows(self, runs: list[Run], batches: list[RecordBatch]) -> Iterator[Stamped]:
+        """The records of runs that were deserialized together; times advance with each, as with `_records`."""
+        group = self.partition_group
+        for (queue, raw), batch in zip(runs, batches):
+            source, topic, partition = queue.source, raw.topic, raw.partition
+            node: Node = source.children[0] if len(source.children) == 1 else source
+            headers_of = [()] * len(raw) if raw.headers is None else raw.headers
+            rows = zip(batch.keys, batch.values, raw.timestamps, headers_of, raw.offsets, raw.keys, raw.values)
+            for key, value, timestamp, headers, offset, raw_key, raw_value in rows:
+                if timestamp > queue.partition_time:
+                    queue.partition_time = timestamp
+                if timestamp > group.stream_time:
+                    group.stream_time = timestamp
+                origin = RecordContext(timestamp, offset, partition, topic, headers, raw_key, raw_value)
+                yield queue, node, Record(key, value, timestamp, headers), origin
+
+    def _process_batches(self, taken: TakenRows | None, now: int, until: float) -> tuple[int, bool]:
+        """Process what was taken in batches until about the moment `until`; what is left goes back into its queues.
+
+        Returns nothing, and False, if records have to go one by one.
         """
-        group, context = self.partition_group, self.context
-        taken = group.take_merged(now)
-        runs = [(queue, raw) for queue, raw, _ in taken]
-        read = _columns_of(runs)
-        if not read:
-            group.put_back(runs)
+        if taken is None:
             return 0, False
-        rows, processed = MergedRows(taken), 0
-        while rows.left:
+        group, context = self.partition_group, self.context
+        batches = _batches_of(taken.runs)
+        if not batches:
+            group.put_back(taken.runs)
+            return 0, False
+        whole = {id(raw): batch for (_, raw), batch in zip(taken.runs, batches)}
+        processed = 0
+        while taken.left:
             if processed and monotonic() >= until:
-                group.put_back(runs, processed)
+                group.put_back(taken.runs, processed)
                 self.was_cut_short = True
                 break
-            count = self._pace.next_part(rows.left, until)
-            part = rows.first(count)
-            columns = read if part is taken else [queue.source.read_columns(raw) for queue, raw, _ in part]
+            part = taken.first(self._pace.next_part(taken.left, until))
+            arrivals = [(queue.source, whole.get(id(raw)) or queue.source.read_batch(raw), places) for queue, raw, places in part]
             context.system_time_ms, context.is_only_run = now, True
-            with self._failures_of_columns():
-                merged.run(context, [(queue.source, each, places) for (queue, _, places), each in zip(part, columns)])
+            with self._failures_of_batch():
+                self._run_batches(context, arrivals)
             for queue, raw, _ in part:
                 group.consumed(queue, raw)
             self._commit_needed = True
-            records = rows.done(part)
+            records = taken.done(part)
             self._pace.done(records)
             processed += records
+        self.processed_in_batches += processed
+        self.metrics.process.record(processed)
         return processed, True
 
-    def _process(self, stamped: StampedRecord, queue: RecordQueue, now: int) -> None:
-        record, raw = stamped
-        if record is not None:
-            context = self.context
-            node = queue.source
-            topic, partition, offset, _, key, value, headers = raw
-            context.system_time_ms = now
-            context.record_context = RecordContext(record.timestamp, offset, partition, topic, headers, key, value)
-            context.current_node = node
-            try:
-                node.run(record)
-            except FailedProcessingError as exc:
-                raise self._failure(exc.node, raw, exc.__cause__ or exc, exc.message) from (exc.__cause__ or exc)
-            except StreamsError:
-                raise
-            except Exception as exc:
-                raise self._failure(context.current_node_name, raw, exc) from exc
-            finally:
-                context.current_node = None
-        queue.consumed_offset = raw.offset
-        self._commit_needed = True
+    def _take(self, mode: ExecutionMode, now: int) -> TakenRows | None:
+        """Take what may be processed in batches; None if runs of records are too short for it."""
+        group = self.partition_group
+        if mode in (ExecutionMode.JOIN, ExecutionMode.TABLES):
+            return MergedRows(group.take_merged(now))
+        runs = self._take_runs(now)
+        if runs is None:
+            return None
+        runs_of = Counter(queue.source.name for queue, _ in runs)
+        self._in_caches.update(name for name, count in runs_of.items() if count > 1)
+        return RowsOfRuns(runs)
+
+    def _take_runs(self, now: int) -> list[Run] | None:
+        group = self.partition_group
+        runs = group.take_runs(now)
+        if self.execution_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
+            return runs
+        group.put_back(runs)
+        return None
+
+    def _take_readable(self, now: int) -> tuple[list[Run], list[RecordBatch]] | None:
+        """Take runs of records and deserialize them together; None, with nothing taken, if that cannot be done."""
+        runs = self._take_runs(now)
+        if runs is None:
+            return None
+        batches = _batches_of(runs)
+        if batches is None:
+            self.partition_group.put_back(runs)
+            return None
+        return runs, batches
+
+    def _run_sources(self, context: OperatorContext, arrivals: list[SourceBatch]) -> None:
+        """Forward the batches of sources, one after the other."""
+        for source, batch, _ in arrivals:
+            context.is_only_run = self.execution_plan.mode is ExecutionMode.RUNS and source.name not in self._in_caches
+            context.current_node = source
+            context.forward_batch(batch)
 
     def _failure(
         self, node: str | None, raw: RawRecord | RecordContext | None, cause: BaseException, message: str | None = None
@@ -540,14 +521,14 @@ class StreamTask:
             f"processor={node}{self.topology.added_at(node)}{where}: {cause!r}"
         )
 
-    @tells_task
+    @names_task
     def maybe_punctuate_stream_time(self) -> bool:
         """Call the stream-time punctuators that are due."""
         punctuated = self.stream_time != UNKNOWN and self.timers.punctuate_stream_time(self.stream_time)
         self._commit_needed |= punctuated
         return punctuated
 
-    @tells_task
+    @names_task
     def maybe_punctuate_system_time(self) -> bool:
         """Call the wall-clock punctuators that are due."""
         punctuated = self.timers.punctuate_system_time(self._clock.now_ms())
@@ -564,7 +545,7 @@ class StreamTask:
 
     # 6. and 7.: commit
 
-    @tells_task
+    @names_task
     def prepare_commit(self) -> TaskCommit:
         """Flush the caches; hand out what is to be written, and the offsets to commit with it."""
         if self.state is TaskState.CLOSED:
@@ -618,7 +599,7 @@ class StreamTask:
         queues = ((partition, self.partition_group.queue(partition)) for partition in self.input_partitions)
         return {partition: queue.consumed_offset for partition, queue in queues if queue.consumed_offset is not None}
 
-    @tells_task
+    @names_task
     def post_commit(self, changelog_offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Kafka has it: write the stores' changes, with the offset of the last record of each changelog partition."""
         if self.state is TaskState.CLOSED:
@@ -688,13 +669,11 @@ class StreamTask:
     def _close_nodes(self) -> None:
         first: StreamsError | None = None
         for node in self.topology.nodes:
-            self.context.set_current_node(node)
             try:
-                node.close()
+                with self.context.at(node, self.context.record_context):
+                    node.close()
             except StreamsError as exc:
                 first = first or exc
-            finally:
-                self.context.set_current_node(None)
         if first is not None:
             raise first
 
@@ -721,16 +700,11 @@ class StreamTask:
             queues[partition] = RecordQueue(partition, source, extractor, handler, self.context)
         return queues
 
-    def _update_context(self, node: Any, now: int, record_context: RecordContext | None) -> None:
-        self.context.set_record_context(record_context)
-        self.context.set_current_node(node)
-        self.context.system_time_ms = now
-
     def _transition_to(self, state: TaskState) -> None:
         self.state = check_transition(self.task_id, self.state, state)
 
 
-def _columns_of(runs: list[tuple[RecordQueue, RawColumns]]) -> list[Columns] | None:
+def _batches_of(runs: list[tuple[RecordQueue, RawBatch]]) -> list[RecordBatch] | None:
     """Keys and values of all runs; None where a record cannot be read, or has no time.
 
     Such a record is judged, and skipped, when it is next in its partition. Which partition goes on then depends on the record
@@ -739,6 +713,6 @@ def _columns_of(runs: list[tuple[RecordQueue, RawColumns]]) -> list[Columns] | N
     if any(min(raw.timestamps) < 0 for _, raw in runs):
         return None
     try:
-        return [queue.source.read_columns(raw) for queue, raw in runs]
+        return [queue.source.read_batch(raw) for queue, raw in runs]
     except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
         return None

@@ -13,7 +13,7 @@ R = TypeVar("R")
 T = TypeVar("T", bound=Any)
 
 
-def tells_task(method: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
+def names_task(method: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
     """A method of something with a `task_id`, whose errors carry that id from there on."""
 
     @wraps(method)

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.batches.record_batch import ProducedBatch, RawBatch, RecordOrBatch
 from penstock.clock import Clock
-from penstock.columns.columns import ProducedColumns, RawColumns, RecordOrColumns
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import (
     PROCESSOR_NODE_GROUP,
@@ -79,7 +79,7 @@ class TaskMetrics:
             self.registry.add_gauge(self.registry.metric_name(name, TASK_GROUP, description, self._tags), read)
 
     def consumed(
-        self, partition: TopicPartition, source: str, records: Sequence[RawRecord] | RawColumns, stand_for: int | None = None
+        self, partition: TopicPartition, source: str, records: Sequence[RawRecord] | RawBatch, stand_for: int | None = None
     ) -> int:
         """Count records of an input partition and return their bytes.
 
@@ -89,18 +89,18 @@ class TaskMetrics:
             return 0
         count, size = self._topic(partition.topic, source, "consumed")
         count.record(len(records) if stand_for is None else stand_for)
-        if isinstance(records, RawColumns):
+        if isinstance(records, RawBatch):
             consumed = _columns_size(records, _CONSUMED_OVERHEAD)
         else:
             consumed = sum(map(_consumed_size, records))
         size.record(consumed)
         return consumed
 
-    def produced(self, records: Iterable[RecordOrColumns]) -> None:
+    def produced(self, records: Iterable[RecordOrBatch]) -> None:
         """Count outputs, by topic."""
         by_topic: dict[str, list[ProducedRecord]] = {}
         for record in records:
-            if isinstance(record, ProducedColumns):
+            if isinstance(record, ProducedBatch):
                 count, size = self._topic(record.topic, "", "produced")
                 count.record(len(record))
                 size.record(_columns_size(record, _PRODUCED_OVERHEAD))
@@ -174,10 +174,10 @@ def _watched(run: Any, record_latency: Callable[[int], None], now_ms: Callable[[
     return watched
 
 
-def _columns_size(columns: RawColumns | ProducedColumns, overhead: int) -> int:
-    size = len(columns) * (overhead + len(columns.topic))
-    size += sum(map(len, filter(None, columns.keys))) + sum(map(len, filter(None, columns.values)))
-    for headers in columns.headers or ():
+def _columns_size(batch: RawBatch | ProducedBatch, overhead: int) -> int:
+    size = len(batch) * (overhead + len(batch.topic))
+    size += sum(map(len, filter(None, batch.keys))) + sum(map(len, filter(None, batch.values)))
+    for headers in batch.headers or ():
         size += sum(len(name) + len(value or b"") for name, value in headers)
     return size
 

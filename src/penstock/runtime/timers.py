@@ -75,10 +75,15 @@ class Timers:
         context = self._context
         if context.current_node is not None:
             raise StreamsError(f"task {context.task_id}: cannot punctuate while {context.current_node_name} is at work")
-        context.set_record_context(RecordContext(timestamp, -1, -1, None))
-        context.set_current_node(node)
         context.system_time_ms = self._clock.now_ms()
         started = time.perf_counter()
+        try:
+            with context.at(node, RecordContext(timestamp, -1, -1, None)):
+                self._call(node, timestamp, punctuator)
+        finally:
+            self._metrics.punctuated(time.perf_counter() - started)
+
+    def _call(self, node: Node, timestamp: int, punctuator: Punctuator) -> None:
         try:
             punctuator(timestamp)
         except FailedProcessingError as exc:
@@ -87,12 +92,9 @@ class Timers:
             raise
         except Exception as exc:  # noqa: BLE001  (the processing exception handler judges whatever a punctuator raises)
             try:
-                handle_processing_failure(self._handler, context, node.name, None, exc)
+                handle_processing_failure(self._handler, self._context, node.name, None, exc)
             except FailedProcessingError as failed:
                 raise self._failure(node, failed) from (failed.__cause__ or failed)
-        finally:
-            context.set_current_node(None)
-            self._metrics.punctuated(time.perf_counter() - started)
 
     def _failure(self, node: Node, failed: FailedProcessingError) -> ProcessingError:
         what = failed.message or "Exception caught while punctuating processor"

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
@@ -272,27 +272,45 @@ def _scala(jvm: Any, items: Iterable[Any]) -> Any:
 
 _JOB_GROUP = "spark.jobGroup.id"
 
+# The local property that names the stages of a job. Without it each is called `collectAsync at NativeMethodAccessorImpl.java:0`.
+STAGE_NAME = "callSite.short"
+
 # -- executors --------------------------------------------------------------------------------------------------------------
 
 
-def executors_with_hosts(spark: SparkContext) -> dict[str, str]:
-    """The host of each executor that lives, by its id.
+class KnownExecutor(NamedTuple):
+    """An executor that the scheduler has: its host, its cores, and why Spark gives it no more tasks (empty if it does)."""
 
-    Two sources, since neither is enough: the scheduler knows who is registered, the status store where they are (and for a while
-    those that are gone). One that has registered and has no block manager yet has no host there: it does not count before.
-    Without it lanes could not be put on executors, and would lose their state with every job.
+    host: str
+    cores: int
+    refusal: str
+
+
+def known_executors(spark: SparkContext) -> dict[str, KnownExecutor]:
+    """The executors that the scheduler has, by their ids, also those that get no more tasks.
+
+    Two sources, since neither is enough: the scheduler knows which are registered and active, the status store where they are and
+    which are excluded. An executor without a block manager has no host there yet: it does not count before. Without it threads
+    could not be put on executors, and would lose their state with every job; or they would stay on one that gets no more tasks.
     """
-    hosts = {str(summary.id()): str(summary.hostPort()).rpartition(":")[0] for summary in _executor_summaries(spark)}
-    return {executor: host for executor, host in hosts.items() if host}
+    backend = spark._jsc.sc().schedulerBackend()
+    found = {}
+    for summary in _executor_summaries(spark):
+        executor, host = str(summary.id()), str(summary.hostPort()).rpartition(":")[0]
+        if host:
+            found[executor] = KnownExecutor(host, int(summary.totalCores()), _refusal(backend, executor, summary))
+    return found
 
 
-def total_cores(spark: SparkContext) -> int:
-    """How many cores the executors have that there are now.
-
-    `defaultParallelism` is what the session was told, not what it has. Without it lanes of a session with dynamic allocation
-    would be as many as it has executors at its start.
-    """
-    return sum(int(summary.totalCores()) for summary in _executor_summaries(spark))
+def _refusal(backend: Any, executor: str, summary: Any) -> str:
+    """Why Spark gives an executor no more tasks; empty if it does."""
+    if summary.isExcluded():
+        return "is excluded after failures (spark.excludeOnFailure)"
+    try:
+        is_active = bool(backend.isExecutorActive(executor))
+    except Py4JError:  # the backend of a cluster manager that does not have it
+        return ""
+    return "" if is_active else "is being decommissioned, or about to end"
 
 
 def request_one_executor(spark: SparkContext) -> None:

@@ -14,8 +14,8 @@ from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_lines import LogLine
 from penstock.metrics.transfer import MetricsUpdate
-from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.identity import Identity
 from penstock.spark.plan import Plan
 from penstock.spark.raised import Raised, shortened

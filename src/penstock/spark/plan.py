@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.ids import TaskId, TopicPartition
 from penstock.serdes.contract import as_deserializer, as_serializer, wants_headers
-from penstock.topology.column_plan import is_counted
+from penstock.topology.execution_plan import is_counted
 from penstock.topology.specs import SourceSpec, Subtopology
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.columns import ProducedColumns, RawColumns
+from penstock.batches.record_batch import ProducedBatch, RawBatch
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.record import Headers, ProducedRecord
@@ -68,9 +68,14 @@ class RecordBlock:
         self.weights = weights
 
     @classmethod
-    def of_columns(cls, produced: ProducedColumns) -> RecordBlock:
+    def of_columns(cls, produced: ProducedBatch) -> RecordBlock:
         """The records that a sink wrote as columns."""
-        return cls(_binary(produced.keys), _binary(produced.values), np.array(produced.timestamps, np.int64), produced.headers)
+        return cls(
+            pa.array(produced.keys, pa.binary()),
+            pa.array(produced.values, pa.binary()),
+            np.array(produced.timestamps, np.int64),
+            produced.headers,
+        )
 
     @classmethod
     def of_records(cls, records: Sequence[ProducedRecord]) -> RecordBlock:
@@ -150,10 +155,10 @@ class RecordBlock:
         for partition, (start, stop) in zip(chosen.tolist(), pairwise([*begins.tolist(), len(self)])):
             yield partition, ordered.slice(start, stop)
 
-    def columns(self, partition: TopicPartition, offsets: Sequence[int]) -> RawColumns:
+    def columns(self, partition: TopicPartition, offsets: Sequence[int]) -> RawBatch:
         """The rows as a task reads them."""
         keys, values = self.keys.to_pylist(), self.values.to_pylist()
-        return RawColumns(*partition, offsets, self.timestamps.tolist(), keys, values, self.headers)
+        return RawBatch(*partition, offsets, self.timestamps.tolist(), keys, values, self.headers)
 
     def records_for(self, partition: TopicPartition, largest: int) -> list[ProducedRecord]:
         """The block as Kafka records for a partition, each with at most about `largest` bytes unless one row has more."""
@@ -202,11 +207,6 @@ def block_of(value: bytes | None, headers: Headers) -> RecordBlock:
     if version != _VERSION or value is None:
         raise SerializationError(f"a block of version {version!r} cannot be read: this release reads version {_VERSION!r}")
     return RecordBlock.from_bytes(value)
-
-
-def _binary(column: Sequence[bytes | None]) -> pa.Array:
-    array = getattr(column, "array", None)  # text that is an Arrow array already
-    return pa.array(column, pa.binary()) if array is None else array.cast(pa.binary())
 
 
 def _checked_columns(data: bytes) -> dict[str, pa.Array]:

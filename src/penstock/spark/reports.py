@@ -8,8 +8,8 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.log_lines import LogLine
 from penstock.metrics.registry import MetricName
 from penstock.metrics.transfer import MetricsLayout, MetricsUpdate
-from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.messages import BatchReport, Failure, RestoreProgress, ThreadReport
 from penstock.spark.raised import Raised
 from penstock.wire import Codec

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 _DIGITS = 18  # less than the largest offset there can be
 

@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from penstock.serdes.arguments import is_type
 from penstock.serdes.serde import Serdes
-from penstock.state.capabilities import has_headers, is_timestamped
-from penstock.state.engines.memory import InMemoryKeyValueStore
-from penstock.state.layers.adapters import plain_under_headers, plain_under_timestamped, timestamped_under_headers
+from penstock.state.capabilities import innermost, is_versioned
 from penstock.state.layers.cached_key_value import CachingKeyValueStore
-from penstock.state.layers.headers_key_value import ChangeLoggingKeyValueStoreWithHeaders, MeteredKeyValueStoreWithHeaders
-from penstock.state.layers.logged_key_value import ChangeLoggingKeyValueStore, ChangeLoggingTimestampedKeyValueStore
-from penstock.state.layers.metered_key_value import MeteredKeyValueStore, MeteredTimestampedKeyValueStore
-from penstock.state.layers.wrapped_key_value import InMemoryHeadersMarker, InMemoryTimestampedMarker
+from penstock.state.layers.cached_session import CachingSessionStore
+from penstock.state.layers.cached_time_ordered_window import TimeOrderedCachingWindowStore, find_time_ordered_store
+from penstock.state.layers.cached_window import CachingWindowStore
+from penstock.state.layers.converted import ConvertedKeyValueStore, ConvertedSessionStore, ConvertedValues, ConvertedWindowStore
+from penstock.state.layers.custom import directed
+from penstock.state.layers.list_value import ChangeLoggingListValueStore, ListValueStore, MeteredListValueStore
+from penstock.state.layers.logged_key_value import ChangeLoggingKeyValueStore
+from penstock.state.layers.logged_session import ChangeLoggingSessionStore
+from penstock.state.layers.logged_versioned import ChangeLoggingVersionedStore
+from penstock.state.layers.logged_window import ChangeLoggingWindowStore
+from penstock.state.layers.metered_key_value import MeteredKeyValueStore
+from penstock.state.layers.metered_session import MeteredSessionStore
+from penstock.state.layers.metered_versioned import MeteredVersionedStore
+from penstock.state.layers.metered_window import MeteredWindowStore
 from penstock.state.store import StoreBuilder
-from penstock.state.suppliers import KeyValueBytesStoreSupplier
+from penstock.state.suppliers import KeyValueBytesStoreSupplier, StoreSupplier
+from penstock.state.value_formats import PLAIN, ValueFormat, format_of
+from penstock.state.windowed_suppliers import (
+    SessionBytesStoreSupplier,
+    VersionedBytesStoreSupplier,
+    WindowBytesStoreSupplier,
+)
+
+_log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=StoreSupplier)
 
 
-class AbstractStoreBuilder(StoreBuilder[Any]):
-    """What the builders of `Stores` share: serdes, and layers.
+class AbstractStoreBuilder(StoreBuilder[Any], Generic[S]):
+    """What the builders of `Stores` share: supplier, serdes, value format and layers.
 
-    A subclass says how each layer is made (`_engine`, `_logged`, `_cached`, `_metered`); `build` stacks them.
+    A subclass says how each layer is made (`_logged`, `_cached`, `_metered`); `build` stacks them.
     """
 
-    def __init__(self, name: str, key_serde: Any, value_serde: Any) -> None:
-        if name is None:
-            raise ValueError("a store needs a name: name cannot be None")
-        super().__init__(name)
+    _converted: ClassVar[type[ConvertedValues]]
+
+    def __init__(self, supplier: S, key_serde: Any, value_serde: Any, value_format: ValueFormat = PLAIN) -> None:
+        super().__init__(_checked(supplier).name)
+        self._supplier = supplier
         self._key_serde = Serdes.serde_from(key_serde) if is_type(key_serde) else key_serde
         self._value_serde = Serdes.serde_from(value_serde) if is_type(value_serde) else value_serde
+        self._format = value_format
+
+    @property
+    def supplier(self) -> S:
+        """The supplier of the engine."""
+        return self._supplier
 
     @property
     def key_serde(self) -> Any:
@@ -42,111 +68,169 @@ class AbstractStoreBuilder(StoreBuilder[Any]):
         """The value serde the builder was given, or None for the default one."""
         return self._value_serde
 
+    @property
+    def value_format(self) -> ValueFormat:
+        """What the store keeps with each value."""
+        return self._format
+
     def build(self) -> Any:
-        """A new store, not opened yet."""
-        return self._metered(self._maybe_wrap_caching(self._maybe_wrap_logging(self._engine())))
+        """Return a new store, not opened yet."""
+        store = self._engine()
+        if self._enable_logging:
+            store = self._logged(store)
+        if self._enable_caching:
+            store = self._cached(store)
+        return self._metered(store)
 
     def build_engine(self) -> Any:
-        """The byte-level store alone, not opened yet: what readers beside a running task open."""
+        """Return the byte-level store alone, not opened yet; readers beside a running task open it."""
         return self._engine()
 
     def build_reader(self, engine: Any) -> Any:
-        """The typed layer over an engine alone, without cache and changelog: what queries read through."""
+        """Return the typed layer over an engine, without cache and changelog; queries read through it."""
         return self._metered(engine)
 
-    def _maybe_wrap_logging(self, inner: Any) -> Any:
-        return self._logged(inner) if self._enable_logging else inner
-
-    def _maybe_wrap_caching(self, inner: Any) -> Any:
-        return self._cached(inner) if self._enable_caching else inner
-
-    @abstractmethod
     def _engine(self) -> Any:
-        """The byte-level store at the bottom."""
+        engine = directed(self._supplier.get())
+        if self._format is PLAIN or format_of(engine) is self._format:
+            return engine
+        if engine.persistent:
+            return self._converted(engine, format_of(engine), self._format)
+        innermost(engine).value_format = self._format
+        return engine
 
     @abstractmethod
     def _logged(self, inner: Any) -> Any:
-        """The change-logging layer."""
+        """Return the change-logging layer."""
 
     @abstractmethod
     def _cached(self, inner: Any) -> Any:
-        """The caching layer."""
+        """Return the caching layer."""
 
     @abstractmethod
     def _metered(self, inner: Any) -> Any:
-        """The typed layer on top."""
+        """Return the typed layer on top."""
 
 
-class KeyValueStoreBuilder(AbstractStoreBuilder):
+class KeyValueStoreBuilder(AbstractStoreBuilder[KeyValueBytesStoreSupplier]):
     """Builds key-value stores."""
 
-    def __init__(self, supplier: KeyValueBytesStoreSupplier, key_serde: Any, value_serde: Any) -> None:
-        super().__init__(checked_supplier(supplier).name, key_serde, value_serde)
-        self._supplier = supplier
-
-    @property
-    def supplier(self) -> KeyValueBytesStoreSupplier:
-        """What makes the engine."""
-        return self._supplier
-
-    def _engine(self) -> Any:
-        return self._supplier.get()
+    _converted = ConvertedKeyValueStore
 
     def _logged(self, inner: Any) -> Any:
-        return ChangeLoggingKeyValueStore(inner)
+        return ChangeLoggingKeyValueStore(inner, self._format)
 
     def _cached(self, inner: Any) -> Any:
         return CachingKeyValueStore(inner)
 
     def _metered(self, inner: Any) -> Any:
-        return MeteredKeyValueStore(inner, self._supplier.metrics_scope, self._key_serde, self._value_serde)
+        return MeteredKeyValueStore(inner, self._format, self._supplier.metrics_scope, self._key_serde, self._value_serde)
 
 
-class TimestampedKeyValueStoreBuilder(KeyValueStoreBuilder):
-    """Builds key-value stores whose values carry a timestamp."""
-
-    def _engine(self) -> Any:
-        engine = self._supplier.get()
-        if is_timestamped(engine):
-            return engine
-        if engine.persistent:
-            return plain_under_timestamped(engine)
-        if type(engine) is InMemoryKeyValueStore:
-            engine.timestamped = True
-            return engine
-        return InMemoryTimestampedMarker(engine)
-
-    def _logged(self, inner: Any) -> Any:
-        return ChangeLoggingTimestampedKeyValueStore(inner)
-
-    def _metered(self, inner: Any) -> Any:
-        return MeteredTimestampedKeyValueStore(inner, self._supplier.metrics_scope, self._key_serde, self._value_serde)
-
-
-class TimestampedKeyValueStoreWithHeadersBuilder(KeyValueStoreBuilder):
-    """Builds key-value stores whose values carry a timestamp and the headers of their record."""
+class ListValueStoreBuilder(KeyValueStoreBuilder):
+    """Builds key-value stores that keep all values put under a key, for outer joins."""
 
     def _engine(self) -> Any:
-        engine = self._supplier.get()
-        if has_headers(engine):
-            return engine
-        if not engine.persistent:
-            return InMemoryHeadersMarker(engine)
-        return timestamped_under_headers(engine) if is_timestamped(engine) else plain_under_headers(engine)
+        return ListValueStore(super()._engine())
 
     def _logged(self, inner: Any) -> Any:
-        return ChangeLoggingKeyValueStoreWithHeaders(inner)
+        return ChangeLoggingListValueStore(inner, self._format)
 
     def _metered(self, inner: Any) -> Any:
-        return MeteredKeyValueStoreWithHeaders(inner, self._supplier.metrics_scope, self._key_serde, self._value_serde)
+        return MeteredListValueStore(inner, self._format, self._supplier.metrics_scope, self._key_serde, self._value_serde)
 
 
-def checked_supplier(supplier: Any) -> Any:
-    """The supplier, if it has all that a builder asks of it."""
+class WindowStoreBuilder(AbstractStoreBuilder[WindowBytesStoreSupplier]):
+    """Builds window stores."""
+
+    _converted = ConvertedWindowStore
+
+    def __init__(
+        self, supplier: WindowBytesStoreSupplier, key_serde: Any, value_serde: Any, value_format: ValueFormat = PLAIN
+    ) -> None:
+        super().__init__(supplier, key_serde, value_serde, value_format)
+        self.retention_period = supplier.retention_period
+        if supplier.retain_duplicates and value_format is PLAIN:
+            # Sequence numbers start again some day: compaction would then take one value for a newer version of another.
+            self._log_config["cleanup.policy"] = "delete"
+
+    def build(self) -> Any:
+        """Return a new store, not opened yet."""
+        if self._supplier.retain_duplicates and self._enable_caching:
+            _log.warning("Disabling caching for %s since store was configured to retain duplicates", self._name)
+            self._enable_caching = False
+        return super().build()
+
+    def _logged(self, inner: Any) -> Any:
+        return ChangeLoggingWindowStore(inner, self._format, self._supplier.retain_duplicates)
+
+    def _cached(self, inner: Any) -> Any:
+        supplier = self._supplier
+        in_time_order = self._format is not PLAIN and find_time_ordered_store(inner) is not None
+        layer = TimeOrderedCachingWindowStore if in_time_order else CachingWindowStore
+        return layer(inner, supplier.window_size, supplier.segment_interval_ms)
+
+    def _metered(self, inner: Any) -> Any:
+        supplier = self._supplier
+        return MeteredWindowStore(
+            inner, self._format, supplier.window_size, supplier.metrics_scope, self._key_serde, self._value_serde
+        )
+
+
+class SessionStoreBuilder(AbstractStoreBuilder[SessionBytesStoreSupplier]):
+    """Builds session stores."""
+
+    _converted = ConvertedSessionStore
+
+    def __init__(
+        self, supplier: SessionBytesStoreSupplier, key_serde: Any, value_serde: Any, value_format: ValueFormat = PLAIN
+    ) -> None:
+        super().__init__(supplier, key_serde, value_serde, value_format)
+        self.retention_period = supplier.retention_period
+
+    def _logged(self, inner: Any) -> Any:
+        return ChangeLoggingSessionStore(inner, self._format)
+
+    def _cached(self, inner: Any) -> Any:
+        return CachingSessionStore(inner, self._supplier.segment_interval_ms)
+
+    def _metered(self, inner: Any) -> Any:
+        return MeteredSessionStore(inner, self._format, self._supplier.metrics_scope, self._key_serde, self._value_serde)
+
+
+class VersionedKeyValueStoreBuilder(AbstractStoreBuilder[VersionedBytesStoreSupplier]):
+    """Builds versioned stores, which cannot be cached."""
+
+    @property
+    def history_retention(self) -> int:  # type: ignore[override]  # asked for late: what the supplier gives is checked first
+        """How long older versions are kept, in milliseconds."""
+        return self._supplier.history_retention_ms
+
+    def with_caching_enabled(self) -> NoReturn:
+        """Not supported."""
+        raise RuntimeError(f"Versioned stores do not support caching: leave it off for store {self._name}")
+
+    def _engine(self) -> Any:
+        store = self._supplier.get()
+        if not is_versioned(store):
+            raise RuntimeError(f"the supplier of versioned store {self._name} gave a store that is not versioned: {store!r}")
+        return store
+
+    def _logged(self, inner: Any) -> Any:
+        return ChangeLoggingVersionedStore(inner)
+
+    def _cached(self, inner: Any) -> NoReturn:
+        self.with_caching_enabled()
+
+    def _metered(self, inner: Any) -> Any:
+        return MeteredVersionedStore(inner, PLAIN, self._supplier.metrics_scope, self._key_serde, self._value_serde)
+
+
+def _checked(supplier: Any) -> Any:
     if supplier is None:
-        raise ValueError("supplier cannot be None")
+        raise ValueError("supplier cannot be None: a store builder needs one")
     if supplier.name is None:
         raise ValueError("the supplier of a store needs a name: name cannot be None")
     if supplier.metrics_scope is None:
-        raise ValueError(f"the supplier of store {supplier.name} needs a metrics scope: metrics_scope cannot be None")
+        raise ValueError(f"the supplier of store {supplier.name} needs a metrics_scope: metrics_scope cannot be None")
     return supplier

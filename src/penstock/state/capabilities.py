@@ -8,29 +8,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.state.engines.rocksdb import RocksDBStore
+    from penstock.state.value_formats import ValueFormat
 
 
 class StoreCapabilities:
     """The base of all stores. One of the user's own that says nothing takes and gives single entries, and has no cache."""
 
-    timestamped: bool = False
-    """Whether its bytes are values with their timestamp in front."""
-    with_headers: bool = False
-    """Whether its bytes are values with their headers, and but for sessions their timestamp, in front."""
+    value_format: ValueFormat | None = None
+    """What an engine keeps in front of its values; None: nothing. A store in memory keeps what its builder says."""
     versioned: bool = False
     """Whether it holds versions, and so has `get_versions` and `scan_latest`."""
     changelog_seqnum: int = 0
     """The sequence number of the last change in the changelog, where entries of one key and time are told apart by one."""
-    query_kind: tuple[str, str] | None = None
-    """What a typed store holds and how its values look, for queries; None: nobody can read it from outside."""
     serdes_take_headers: bool = False
     """Whether a serde takes headers: then the processors that use the store get their records one by one, not as columns."""
     passes_bytes: bool = False
     """Whether what is committed reads the same below this layer."""
+    is_changelog: bool = False
+    """Whether this layer logs what is written."""
     is_cache: bool = False
     """Whether this layer is a record cache, which holds writes back."""
     keeps_timestamps: bool = True
     """False for a layer that drops the timestamps of values, since the store below has no room for them."""
+
+    takes_direction: bool = False
+    """Whether the methods for ranges take the direction, as `KeyValueRanges` and the like do."""
+
+    @property
+    def query_kind(self) -> tuple[str, str] | None:
+        """What a typed store holds and how its values look, for queries; None: it cannot be read from outside."""
+        return None
 
     @property
     def layer_below(self) -> Any:
@@ -63,8 +70,18 @@ class StoreCapabilities:
     """Where the keys of a window store are those of its changelog: sets the value of such a key, whose time is given too."""
 
     @property
+    def writes_rows(self) -> bool:
+        """Whether many rows that are written at once give the results of single ones, whatever comes back of them."""
+        return False
+
+    @property
+    def writes_rows_with_headers(self) -> bool:
+        """Whether rows with headers can be written many at once: nothing but the log is on the way to the engine."""
+        return False
+
+    @property
     def takes_table_rows(self) -> bool:
-        """Whether the rows of a table are read and written many at once: `raw_keys`, `rows_of`, `write_rows_through`."""
+        """Whether the rows of a table are read and written many at once: `raw_keys`, `rows_of`, `write_rows_around`."""
         return False
 
     @property
@@ -127,16 +144,6 @@ def rocksdb_of(store: StoreCapabilities) -> RocksDBStore | None:
     """The RocksDB at the bottom of a store; None where it has none."""
     found: RocksDBStore | None = innermost(store).rocksdb
     return found
-
-
-def is_timestamped(store: StoreCapabilities) -> bool:
-    """Whether the engine below holds values with their timestamp in front, or a layer says so of it."""
-    return any(layer.timestamped for layer in layers(store))
-
-
-def has_headers(store: StoreCapabilities) -> bool:
-    """Whether the engine below holds values with their headers and timestamp in front, or a layer says so of it."""
-    return any(layer.with_headers for layer in layers(store))
 
 
 def is_versioned(store: StoreCapabilities) -> bool:

@@ -7,7 +7,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from penstock.query.position import PositionBound
+from penstock.errors import InvalidStateStoreError
+from penstock.query.custom_queries import decode_query, encode_result
+from penstock.query.position import Position, PositionBound
 from penstock.query.queries import (
     KeyQuery,
     MultiVersionedKeyQuery,
@@ -22,8 +24,9 @@ from penstock.query.queries import (
     time_ms,
 )
 from penstock.query.result import FailureReason, QueryConfig, QueryResult
-from penstock.state.capabilities import layers
+from penstock.state.capabilities import innermost, layers
 from penstock.state.iterators import PeekingIterator
+from penstock.state.store import StateStore
 from penstock.state.value_conversion import converter
 
 _MIN, _MAX = -(2**63), 2**63 - 1
@@ -73,6 +76,20 @@ def answer_query(store: Any, query: Query[Any], bound: PositionBound, config: Qu
     return result
 
 
+def answer_custom_query(store: Any, query: Any, bound: str, collect_execution_info: bool) -> tuple[Any, ...] | None:
+    """Return the answer of a custom store as plain data; None if no class of the user's implements `query`."""
+    answers = getattr(store, "query", None)
+    engine = innermost(store) if isinstance(store, StateStore) else store
+    if answers is None or getattr(type(engine), "query", None) is StateStore.query:
+        return None
+    result = answers(decode_query(query), PositionBound.at(Position.from_json(bound)), QueryConfig(collect_execution_info))
+    if not isinstance(result, QueryResult):
+        raise InvalidStateStoreError(
+            f"{type(store).__name__}.query() returned {result!r}: it must return QueryResult.for_result(…) or for_failure(…)"
+        )
+    return encode_result(result)
+
+
 def store_failure(store: Any, query: Query[Any], exc: Exception) -> QueryResult[Any]:
     """The result of a query whose store raised `exc`."""
     text = f"{type(store).__name__} failed to handle query {query}: {exc}\n{traceback.format_exc()}"
@@ -116,8 +133,7 @@ def _timestamped_range(store: Any, query: TimestampedRangeQuery[Any, Any], value
 
 
 def _entries(store: Any, query: Any) -> Any:
-    read = store.reverse_range if query.result_order is ResultOrder.DESCENDING else store.range
-    return read(query.lower_bound, query.upper_bound)
+    return store.range(query.lower_bound, query.upper_bound, query.result_order is not ResultOrder.DESCENDING)
 
 
 def _window_key(store: Any, query: WindowKeyQuery[Any, Any], values: str) -> Any:

@@ -6,47 +6,32 @@ import logging
 import struct
 from collections.abc import Callable, Sequence
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.errors import ConfigError, ProcessorStateError, SerializationError
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
-from penstock.state.capabilities import has_headers, innermost, is_timestamped, rocksdb_of
-from penstock.state.store import RestoreCallback, SessionStore, StateStore
-from penstock.state.value_and_timestamp import timestamped_bytes, timestamped_column
-from penstock.state.value_timestamp_headers import serialize_headers
+from penstock.state.capabilities import innermost, rocksdb_of
+from penstock.state.store import RestoreCallback, StateStore
+from penstock.state.value_and_timestamp import timestamped_column
+from penstock.state.value_formats import PLAIN, TIMESTAMPED, format_of
 
 RecordConverter = Callable[[RawRecord], RawRecord]
 
 _log = logging.getLogger(__name__)
 
 
-def identity(record: RawRecord) -> RawRecord:
-    """The changelog holds what the store holds."""
-    return record
+def converter_for_store(store: StateStore) -> RecordConverter | None:
+    """Return the function from a changelog record to what the engine of a store holds; None where they are the same."""
+    value_format = format_of(store)
+    if value_format is PLAIN:
+        return None
+    join = value_format.join
 
+    def convert(record: RawRecord) -> RawRecord:
+        value = record.value
+        return record._replace(value=None if value is None else join(value, record.timestamp, record.headers))
 
-def raw_value_to_timestamped_value(record: RawRecord) -> RawRecord:
-    """The changelog holds the value and, as the record's timestamp, the time that the store keeps in front of it."""
-    return record._replace(value=timestamped_bytes(record.value, record.timestamp))
-
-
-def raw_value_to_headers_value(record: RawRecord) -> RawRecord:
-    """The changelog holds value, timestamp and headers as a record has them; the store keeps all three in one."""
-    value = timestamped_bytes(record.value, record.timestamp)
-    return record._replace(value=None if value is None else serialize_headers(record.headers) + value)
-
-
-def raw_value_to_session_headers_value(record: RawRecord) -> RawRecord:
-    """The same for sessions, which keep no timestamp."""
-    value = record.value
-    return record._replace(value=None if value is None else serialize_headers(record.headers) + value)
-
-
-def converter_for_store(store: StateStore) -> RecordConverter:
-    """How records of a store's changelog become what its engine holds."""
-    if has_headers(store):
-        return raw_value_to_session_headers_value if isinstance(store, SessionStore) else raw_value_to_headers_value
-    return raw_value_to_timestamped_value if is_timestamped(store) else identity
+    return convert
 
 
 class StoreRestorer:
@@ -65,22 +50,23 @@ class StoreRestorer:
         self.offset = store.committed_offset(partition)
         self.restored_records = 0
         self._restore_callback = restore_callback
+        self._format = format_of(store)
         self._converter = converter_for_store(store)
         self._rocksdb = rocksdb_of(store) if innermost(store).restores_columns else None
 
     @property
     def reads_headers(self) -> bool:
         """Whether the headers of records are looked at; not where keys, values and times are all that is stored."""
-        return self._rocksdb is None or self._converter not in (identity, raw_value_to_timestamped_value)
+        return self._rocksdb is None or self._format.keeps_headers
 
     @property
     def next_offset(self) -> int | None:
         """Where reading goes on; None: at the beginning of the changelog."""
         return None if self.offset is None else self.offset + 1
 
-    def restore(self, records: Sequence[RawRecord] | RawColumns) -> int:
+    def restore(self, records: Sequence[RawRecord] | RawBatch) -> int:
         """Apply one batch, in the order of its offsets; returns how many records went into the store."""
-        if isinstance(records, RawColumns):
+        if isinstance(records, RawBatch):
             if self._restore_columns(records):
                 return len(records)
             records = list(records)
@@ -89,7 +75,8 @@ class StoreRestorer:
             return 0
         usable = self._with_keys(new)
         if usable:
-            self._apply([self._converter(record) for record in usable])
+            convert = self._converter
+            self._apply(list(usable) if convert is None else [convert(record) for record in usable])
         self._save(new[-1].offset)
         self.restored_records += len(usable)
         return len(usable)
@@ -104,7 +91,7 @@ class StoreRestorer:
                 "reset the application to begin anew"
             ) from exc
 
-    def _restore_columns(self, columns: RawColumns) -> bool:
+    def _restore_columns(self, columns: RawBatch) -> bool:
         """Put columns into RocksDB as they are; False, with nothing done, where records have to be looked at one by one."""
         engine = self._rocksdb
         if engine is None or self.reads_headers or not len(columns) or None in columns.keys:
@@ -112,7 +99,7 @@ class StoreRestorer:
         if self.offset is not None and columns.offsets[0] <= self.offset:
             return False
         values = columns.values
-        if self._converter is raw_value_to_timestamped_value:
+        if self._format is TIMESTAMPED:
             values = timestamped_column(values, columns.timestamps)
         engine.commit_column(columns.keys, values, {self.partition: columns.offsets[-1]})  # type: ignore[arg-type]
         self.offset = columns.offsets[-1]

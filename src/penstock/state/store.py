@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
@@ -150,9 +151,9 @@ class StateStoreContext(ABC):
         timestamps: list[int],
         headers: list[Headers] | None = None,
     ) -> None:
-        """Write many changes to the store's changelog partition."""
-        for key, value, timestamp in zip(keys, values, timestamps):
-            self.log_change(store_name, key, value, timestamp)
+        """Write many changes to the store's changelog partition; `headers` None means that no record has any."""
+        for key, value, timestamp, of_record in zip(keys, values, timestamps, headers or repeat(())):
+            self.log_change(store_name, key, value, timestamp, of_record)
 
     @property
     def position(self) -> Position:
@@ -255,7 +256,7 @@ class KeyValueReading(Generic[K, V]):
             yield from entries
 
 
-class KeyValueStore(KeyValueReading[K, V], StateStore):
+class KeyValueStore(StateStore, KeyValueReading[K, V]):
     """Keys to values; iterators run in the order of the keys' bytes."""
 
     @abstractmethod

@@ -7,24 +7,17 @@ from typing import Any
 from penstock.java_names import JavaNames
 from penstock.state.builders import (
     KeyValueStoreBuilder,
-    TimestampedKeyValueStoreBuilder,
-    TimestampedKeyValueStoreWithHeadersBuilder,
+    SessionStoreBuilder,
+    VersionedKeyValueStoreBuilder,
+    WindowStoreBuilder,
 )
 from penstock.state.suppliers import (
     InMemoryKeyValueBytesStoreSupplier,
     KeyValueBytesStoreSupplier,
     LruMapBytesStoreSupplier,
     RocksDBKeyValueBytesStoreSupplier,
-    RocksDBKeyValueHeadersBytesStoreSupplier,
 )
-from penstock.state.windowed_builders import (
-    SessionStoreBuilder,
-    SessionStoreWithHeadersBuilder,
-    TimestampedWindowStoreBuilder,
-    TimestampedWindowStoreWithHeadersBuilder,
-    VersionedKeyValueStoreBuilder,
-    WindowStoreBuilder,
-)
+from penstock.state.value_formats import AGGREGATE_WITH_HEADERS, TIMESTAMPED, WITH_HEADERS
 from penstock.state.windowed_suppliers import (
     SessionBytesStoreSupplier,
     VersionedBytesStoreSupplier,
@@ -59,12 +52,12 @@ class Stores(JavaNames):
     @staticmethod
     def persistent_timestamped_key_value_store(name: str) -> KeyValueBytesStoreSupplier:
         """A key-value store in RocksDB that keeps a timestamp with each value."""
-        return RocksDBKeyValueBytesStoreSupplier(_named(name), timestamped=True)
+        return RocksDBKeyValueBytesStoreSupplier(_named(name), TIMESTAMPED)
 
     @staticmethod
     def persistent_timestamped_key_value_store_with_headers(name: str) -> KeyValueBytesStoreSupplier:
         """A key-value store in RocksDB that keeps a timestamp and the record's headers with each value."""
-        return RocksDBKeyValueHeadersBytesStoreSupplier(_named(name))
+        return RocksDBKeyValueBytesStoreSupplier(_named(name), WITH_HEADERS)
 
     @staticmethod
     def persistent_versioned_key_value_store(
@@ -136,16 +129,16 @@ class Stores(JavaNames):
     @staticmethod
     def timestamped_key_value_store_builder(
         supplier: KeyValueBytesStoreSupplier, key_serde: Any, value_serde: Any
-    ) -> TimestampedKeyValueStoreBuilder:
+    ) -> KeyValueStoreBuilder:
         """Builds a key-value store of `ValueAndTimestamp`; `value_serde` is the value's own."""
-        return TimestampedKeyValueStoreBuilder(supplier, key_serde, value_serde)
+        return KeyValueStoreBuilder(supplier, key_serde, value_serde, TIMESTAMPED)
 
     @staticmethod
     def timestamped_key_value_store_with_headers_builder(
         supplier: KeyValueBytesStoreSupplier, key_serde: Any, value_serde: Any
-    ) -> TimestampedKeyValueStoreWithHeadersBuilder:
+    ) -> KeyValueStoreBuilder:
         """Builds a key-value store of `ValueTimestampHeaders`; `value_serde` is the value's own."""
-        return TimestampedKeyValueStoreWithHeadersBuilder(supplier, key_serde, value_serde)
+        return KeyValueStoreBuilder(supplier, key_serde, value_serde, WITH_HEADERS)
 
     @staticmethod
     def versioned_key_value_store_builder(
@@ -162,9 +155,9 @@ class Stores(JavaNames):
     @staticmethod
     def timestamped_window_store_builder(
         supplier: WindowBytesStoreSupplier, key_serde: Any, value_serde: Any
-    ) -> TimestampedWindowStoreBuilder:
+    ) -> WindowStoreBuilder:
         """Builds a window store of `ValueAndTimestamp`; `value_serde` is the value's own."""
-        return TimestampedWindowStoreBuilder(supplier, key_serde, value_serde)
+        return WindowStoreBuilder(supplier, key_serde, value_serde, TIMESTAMPED)
 
     @staticmethod
     def session_store_builder(supplier: SessionBytesStoreSupplier, key_serde: Any, value_serde: Any) -> SessionStoreBuilder:
@@ -174,16 +167,16 @@ class Stores(JavaNames):
     @staticmethod
     def timestamped_window_store_with_headers_builder(
         supplier: WindowBytesStoreSupplier, key_serde: Any, value_serde: Any
-    ) -> TimestampedWindowStoreWithHeadersBuilder:
+    ) -> WindowStoreBuilder:
         """Builds a window store of `ValueTimestampHeaders`; `value_serde` is the value's own."""
-        return TimestampedWindowStoreWithHeadersBuilder(supplier, key_serde, value_serde)
+        return WindowStoreBuilder(supplier, key_serde, value_serde, WITH_HEADERS)
 
     @staticmethod
     def session_store_with_headers_builder(
         supplier: SessionBytesStoreSupplier, key_serde: Any, value_serde: Any
-    ) -> SessionStoreWithHeadersBuilder:
+    ) -> SessionStoreBuilder:
         """Builds a session store of `AggregationWithHeaders`; `value_serde` is the aggregate's own."""
-        return SessionStoreWithHeadersBuilder(supplier, key_serde, value_serde)
+        return SessionStoreBuilder(supplier, key_serde, value_serde, AGGREGATE_WITH_HEADERS)
 
 
 def _named(name: Any) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 from penstock.state.engines.lru import LruKeyValueStore
 from penstock.state.engines.memory import InMemoryKeyValueStore
-from penstock.state.engines.rocksdb import RocksDBStore, RocksDBStoreWithHeaders
+from penstock.state.engines.rocksdb import RocksDBStore
+from penstock.state.value_formats import PLAIN, ValueFormat
 
 
 class StoreSupplier(ABC):
@@ -19,6 +20,9 @@ class StoreSupplier(ABC):
 
     metrics_scope: str
     """What the store's metrics are tagged with, for example `rocksdb`."""
+
+    value_format: ValueFormat = PLAIN
+    """What its stores keep in front of each value."""
 
     @abstractmethod
     def get(self) -> Any:
@@ -31,29 +35,16 @@ class KeyValueBytesStoreSupplier(StoreSupplier):
 
 @dataclass(frozen=True)
 class RocksDBKeyValueBytesStoreSupplier(KeyValueBytesStoreSupplier):
-    """Key-value stores in RocksDB, with or without a timestamp in front of each value."""
+    """Key-value stores in RocksDB."""
 
     name: str
-    timestamped: bool = False
+    value_format: ValueFormat = PLAIN
 
     metrics_scope = "rocksdb"
 
     def get(self) -> RocksDBStore:
         """A new store, not opened yet."""
-        return RocksDBStore(self.name, timestamped=self.timestamped)
-
-
-@dataclass(frozen=True)
-class RocksDBKeyValueHeadersBytesStoreSupplier(KeyValueBytesStoreSupplier):
-    """Key-value stores in RocksDB, with headers and timestamp in front of each value."""
-
-    name: str
-
-    metrics_scope = "rocksdb"
-
-    def get(self) -> RocksDBStoreWithHeaders:
-        """A new store, not opened yet."""
-        return RocksDBStoreWithHeaders(self.name)
+        return RocksDBStore(self.name, value_format=self.value_format)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import Generic, TypeVar
 from penstock.change import read_varint, write_varint
 from penstock.errors import SerializationError
 from penstock.record import Headers
-from penstock.state.value_and_timestamp import TIMESTAMP_SIZE, UNKNOWN_TIMESTAMP
 
 V = TypeVar("V")
 
@@ -46,13 +45,6 @@ def serialize_headers(headers: Headers) -> bytes:
     return write_varint(len(payload)) + payload
 
 
-def with_timestamp_and_headers(raw: bytes | None, timestamp: int, headers: Headers) -> bytes | None:
-    """The bytes of a value with its headers and timestamp in front; None stays None."""
-    if raw is None:
-        return None
-    return serialize_headers(headers) + timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + raw
-
-
 def split_headers(raw: bytes) -> tuple[Headers, bytes]:
     """The headers in front, and the rest."""
     if raw[:1] == NO_HEADERS:
@@ -64,26 +56,6 @@ def split_headers(raw: bytes) -> tuple[Headers, bytes]:
         return _read_headers(raw[start : start + size]), raw[start + size :]
     except (IndexError, ValueError) as exc:
         raise SerializationError(f"a stored value does not start with headers: {exc}") from exc
-
-
-def timestamped_value(raw: bytes | None) -> bytes | None:
-    """The same value without its headers: what a timestamped store keeps."""
-    return None if raw is None else split_headers(raw)[1]
-
-
-def plain_value(raw: bytes | None) -> bytes | None:
-    """The value alone."""
-    return None if raw is None else split_headers(raw)[1][TIMESTAMP_SIZE:]
-
-
-def from_timestamped_value(raw: bytes) -> bytes:
-    """A value of a timestamped store, with no headers."""
-    return NO_HEADERS + raw
-
-
-def from_plain_value(raw: bytes) -> bytes:
-    """A value of a plain store, with no headers and an unknown timestamp."""
-    return NO_HEADERS + UNKNOWN_TIMESTAMP + raw
 
 
 def _read_headers(payload: bytes) -> Headers:

@@ -20,6 +20,7 @@ from penstock.state.engines.window_time_ordered import RocksDBTimeOrderedWindowS
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.keys.window import WindowKeySchema
 from penstock.state.suppliers import StoreSupplier
+from penstock.state.value_formats import AGGREGATE_WITH_HEADERS, PLAIN, TIMESTAMPED, WITH_HEADERS, ValueFormat
 from penstock.windows import Duration, to_ms
 
 _MIN_SEGMENT_INTERVAL = 60_000
@@ -62,15 +63,14 @@ class VersionedBytesStoreSupplier(StoreSupplier):
 
 @dataclass(frozen=True)
 class RocksDbWindowBytesStoreSupplier(WindowBytesStoreSupplier):
-    """Window stores in RocksDB, with or without timestamp and headers in front of each value."""
+    """Window stores in RocksDB."""
 
     name: str
     retention_period: int
     segment_interval_ms: int
     window_size: int
     retain_duplicates: bool
-    timestamped: bool = False
-    with_headers: bool = False
+    value_format: ValueFormat = PLAIN
 
     metrics_scope = "rocksdb-window"
 
@@ -81,8 +81,7 @@ class RocksDbWindowBytesStoreSupplier(WindowBytesStoreSupplier):
             self.retention_period,
             self.segment_interval_ms,
             WindowKeySchema(),
-            self.timestamped,
-            self.with_headers,
+            self.value_format,
             self.retain_duplicates,
         )
         return RocksDBWindowStore(store, self.retain_duplicates, self.window_size)
@@ -98,6 +97,7 @@ class RocksDbIndexedTimeOrderedWindowBytesStoreSupplier(WindowBytesStoreSupplier
     window_size: int
     retain_duplicates: bool
     with_index: bool
+    value_format: ValueFormat = TIMESTAMPED
 
     @classmethod
     def create(
@@ -138,18 +138,18 @@ class InMemoryWindowBytesStoreSupplier(WindowBytesStoreSupplier):
 
 @dataclass(frozen=True)
 class RocksDbSessionBytesStoreSupplier(SessionBytesStoreSupplier):
-    """Session stores in RocksDB, with or without headers in front of each aggregate."""
+    """Session stores in RocksDB."""
 
     name: str
     retention_period: int
-    with_headers: bool = False
+    value_format: ValueFormat = PLAIN
 
     metrics_scope = "rocksdb-session"
 
     def get(self) -> RocksDBSessionStore:
         """A new store, not opened yet."""
         store = SegmentedBytesStore(
-            self.name, self.retention_period, self.segment_interval_ms, SessionKeySchema(), with_headers=self.with_headers
+            self.name, self.retention_period, self.segment_interval_ms, SessionKeySchema(), self.value_format
         )
         return RocksDBSessionStore(store)
 
@@ -213,22 +213,21 @@ def persistent_window_store(
     >>> persistent_window_store("counts", 120_000, 60_000).segment_interval_ms
     60000
     """
-    return _persistent_window_store(name, retention_period, window_size, retain_duplicates, timestamped=False)
+    return _persistent_window_store(name, retention_period, window_size, retain_duplicates, PLAIN)
 
 
 def persistent_timestamped_window_store(
     name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
 ) -> RocksDbWindowBytesStoreSupplier:
     """Window stores in RocksDB that keep a timestamp with each value."""
-    return _persistent_window_store(name, retention_period, window_size, retain_duplicates, timestamped=True)
+    return _persistent_window_store(name, retention_period, window_size, retain_duplicates, TIMESTAMPED)
 
 
 def persistent_timestamped_window_store_with_headers(
     name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
 ) -> RocksDbWindowBytesStoreSupplier:
     """Window stores in RocksDB that keep a timestamp and the record's headers with each value."""
-    supplier = _persistent_window_store(name, retention_period, window_size, retain_duplicates, timestamped=True)
-    return replace(supplier, with_headers=True)
+    return _persistent_window_store(name, retention_period, window_size, retain_duplicates, WITH_HEADERS)
 
 
 def in_memory_window_store(
@@ -246,7 +245,7 @@ def persistent_session_store(name: str, retention_period: Duration) -> RocksDbSe
 
 def persistent_session_store_with_headers(name: str, retention_period: Duration) -> RocksDbSessionBytesStoreSupplier:
     """Session stores in RocksDB that keep the record's headers with each aggregate."""
-    return replace(persistent_session_store(name, retention_period), with_headers=True)
+    return replace(persistent_session_store(name, retention_period), value_format=AGGREGATE_WITH_HEADERS)
 
 
 def in_memory_session_store(name: str, retention_period: Duration) -> InMemorySessionBytesStoreSupplier:
@@ -273,11 +272,11 @@ def persistent_versioned_key_value_store(
 
 
 def _persistent_window_store(
-    name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool, timestamped: bool
+    name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool, value_format: ValueFormat
 ) -> RocksDbWindowBytesStoreSupplier:
     retention_ms, window_size_ms = _window_times(name, retention_period, window_size)
     return RocksDbWindowBytesStoreSupplier(
-        name, retention_ms, _segment_interval(retention_ms), window_size_ms, retain_duplicates, timestamped
+        name, retention_ms, _segment_interval(retention_ms), window_size_ms, retain_duplicates, value_format
     )
 
 

@@ -11,10 +11,6 @@ from penstock.record import RecordContext
 from penstock.runtime.global_state import GlobalStateUpdateTask
 from penstock.runtime.task import StreamTask
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
-from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders
-from penstock.state.layers.headers_windowed import MeteredSessionStoreWithHeaders, MeteredWindowStoreWithHeaders
-from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
-from penstock.state.layers.metered_window import MeteredTimestampedWindowStore
 from penstock.state.store import (
     KeyValueStore,
     SessionStore,
@@ -58,6 +54,8 @@ class DriverStores(JavaNames):
         store = self._store(name)
         for kind, getter in _GETTERS:
             if isinstance(store, kind):
+                if _holds(store, "key_value", "timestamped") or _holds(store, "window", "timestamped"):
+                    getter = getter.replace("get_", "get_timestamped_")
                 raise ValueError(f"Store {name} is a built-in store ({kind.__name__}) and should be accessed via {getter}()")
         return store
 
@@ -70,9 +68,9 @@ class DriverStores(JavaNames):
     def get_key_value_store(self, name: Any) -> Any:
         """A key-value store with plain values, whatever it keeps with them."""
         store = self._store(name)
-        if isinstance(store, MeteredKeyValueStoreWithHeaders):
+        if _holds(store, "key_value", "headers"):
             return KeyValueStoreFacade(store, PLAIN_OF_HEADERS)
-        if isinstance(store, MeteredTimestampedKeyValueStore):
+        if _holds(store, "key_value", "timestamped"):
             _log.info("get_timestamped_key_value_store() gives store %s with its timestamps", name)
             return KeyValueStoreFacade(store)
         return store if isinstance(store, KeyValueStore) else None
@@ -86,9 +84,9 @@ class DriverStores(JavaNames):
     def get_timestamped_key_value_store(self, name: Any) -> Any:
         """A key-value store whose values are `ValueAndTimestamp`."""
         store = self._store(name)
-        if isinstance(store, MeteredKeyValueStoreWithHeaders):
+        if _holds(store, "key_value", "headers"):
             return KeyValueStoreFacade(store, STAMPED_OF_HEADERS)
-        return store if isinstance(store, MeteredTimestampedKeyValueStore) else None
+        return store if _holds(store, "key_value", "timestamped") else None
 
     @overload
     def get_timestamped_key_value_store_with_headers(
@@ -101,7 +99,7 @@ class DriverStores(JavaNames):
     def get_timestamped_key_value_store_with_headers(self, name: Any) -> Any:
         """A key-value store whose values are `ValueTimestampHeaders`."""
         store = self._store(name)
-        return store if isinstance(store, MeteredKeyValueStoreWithHeaders) else None
+        return store if _holds(store, "key_value", "headers") else None
 
     @overload
     def get_versioned_key_value_store(self, name: Materialized[K, V]) -> VersionedKeyValueStore[K, V]: ...
@@ -123,9 +121,9 @@ class DriverStores(JavaNames):
     def get_window_store(self, name: Any) -> Any:
         """A window store with plain values, whatever it keeps with them; those of joins of two streams as well."""
         store = self._store(name)
-        if isinstance(store, MeteredWindowStoreWithHeaders):
+        if _holds(store, "window", "headers"):
             return WindowStoreFacade(store, PLAIN_OF_HEADERS)
-        if isinstance(store, MeteredTimestampedWindowStore):
+        if _holds(store, "window", "timestamped"):
             _log.info("get_timestamped_window_store() gives store %s with its timestamps", name)
             return WindowStoreFacade(store)
         return store if isinstance(store, WindowStore) else None
@@ -139,9 +137,9 @@ class DriverStores(JavaNames):
     def get_timestamped_window_store(self, name: Any) -> Any:
         """A window store whose values are `ValueAndTimestamp`."""
         store = self._store(name)
-        if isinstance(store, MeteredWindowStoreWithHeaders):
+        if _holds(store, "window", "headers"):
             return WindowStoreFacade(store, STAMPED_OF_HEADERS)
-        return store if isinstance(store, MeteredTimestampedWindowStore) else None
+        return store if _holds(store, "window", "timestamped") else None
 
     @overload
     def get_timestamped_window_store_with_headers(self, name: Materialized[K, V]) -> WindowStore[K, ValueTimestampHeaders[V]]: ...
@@ -152,7 +150,7 @@ class DriverStores(JavaNames):
     def get_timestamped_window_store_with_headers(self, name: Any) -> Any:
         """A window store whose values are `ValueTimestampHeaders`."""
         store = self._store(name)
-        return store if isinstance(store, MeteredWindowStoreWithHeaders) else None
+        return store if _holds(store, "window", "headers") else None
 
     @overload
     def get_session_store(self, name: Materialized[K, V]) -> SessionStore[K, V]: ...
@@ -163,7 +161,7 @@ class DriverStores(JavaNames):
     def get_session_store(self, name: Any) -> Any:
         """A session store with plain aggregates, whatever it keeps with them."""
         store = self._store(name)
-        if isinstance(store, MeteredSessionStoreWithHeaders):
+        if _holds(store, "session", "headers"):
             return SessionStoreFacade(store, AGGREGATE_OF_HEADERS)
         return store if isinstance(store, SessionStore) else None
 
@@ -176,7 +174,7 @@ class DriverStores(JavaNames):
     def get_session_store_with_headers(self, name: Any) -> Any:
         """A session store whose aggregates are `AggregationWithHeaders`."""
         store = self._store(name)
-        return store if isinstance(store, MeteredSessionStoreWithHeaders) else None
+        return store if _holds(store, "session", "headers") else None
 
     def _store(self, named: str | Materialized[Any, Any]) -> Any:
         name = _name_of(named)
@@ -198,11 +196,13 @@ def _name_of(named: Any) -> str:
     return name
 
 
+def _holds(store: Any, kind: str, values: str) -> bool:
+    return isinstance(store, StateStore) and store.query_kind == (kind, values)
+
+
 _GETTERS = (
     (VersionedKeyValueStore, "get_versioned_key_value_store"),
-    (MeteredTimestampedKeyValueStore, "get_timestamped_key_value_store"),
     (KeyValueStore, "get_key_value_store"),
-    (MeteredTimestampedWindowStore, "get_timestamped_window_store"),
     (WindowStore, "get_window_store"),
     (SessionStore, "get_session_store"),
 )

@@ -10,15 +10,8 @@ from penstock.query.queries import Query
 from penstock.query.result import QueryConfig, QueryResult
 from penstock.record import NO_TIMESTAMP
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
-from penstock.state.store import (
-    KeyValueStore,
-    SessionStore,
-    StateStore,
-    StateStoreContext,
-    StoreIterator,
-    ValueAndTimestamp,
-    WindowStore,
-)
+from penstock.state.ranges import KeyValueRanges, SessionRanges, WindowRanges
+from penstock.state.store import StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 from penstock.windows import Windowed
 
@@ -108,7 +101,7 @@ class _Facade:
         return position
 
 
-class KeyValueStoreFacade(_Facade, KeyValueStore[Any, Any]):
+class KeyValueStoreFacade(_Facade, KeyValueRanges[Any, Any]):
     """A key-value store with less than it has; what is put gets no timestamp (-1) and no headers where it has none."""
 
     def get(self, key: Any) -> Any:
@@ -132,21 +125,11 @@ class KeyValueStoreFacade(_Facade, KeyValueStore[Any, Any]):
         """Remove a key; returns what was there."""
         return self._show(self._inner.delete(key))
 
-    def range(self, key_from: Any, key_to: Any) -> StoreIterator[tuple[Any, Any]]:
-        """Entries from one key to another, both included."""
-        return self._values(self._inner.range(key_from, key_to))
+    def range(self, key_from: Any, key_to: Any, forward: bool = True) -> StoreIterator[tuple[Any, Any]]:
+        return self._values(self._inner.range(key_from, key_to, forward))
 
-    def reverse_range(self, key_from: Any, key_to: Any) -> StoreIterator[tuple[Any, Any]]:
-        """The same, from the highest key down."""
-        return self._values(self._inner.reverse_range(key_from, key_to))
-
-    def all(self) -> StoreIterator[tuple[Any, Any]]:
-        """All entries."""
-        return self._values(self._inner.all())
-
-    def reverse_all(self) -> StoreIterator[tuple[Any, Any]]:
-        """All entries, from the highest key down."""
-        return self._values(self._inner.reverse_all())
+    def all(self, forward: bool = True) -> StoreIterator[tuple[Any, Any]]:
+        return self._values(self._inner.all(forward))
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[Any, Any]]:
         """Entries whose key bytes start with the serialized prefix."""
@@ -168,7 +151,7 @@ def _shown(method: str) -> Callable[..., StoreIterator[tuple[Any, Any]]]:
     return read
 
 
-class WindowStoreFacade(_Facade, WindowStore[Any, Any]):
+class WindowStoreFacade(_Facade, WindowRanges[Any, Any]):
     """A window store with less than it has; what is put gets no timestamp (-1) and no headers where it has none."""
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
@@ -182,16 +165,11 @@ class WindowStoreFacade(_Facade, WindowStore[Any, Any]):
         return self._show(self._inner.fetch(key, time))
 
     fetch_range = _shown("fetch_range")
-    backward_fetch_range = _shown("backward_fetch_range")
     fetch_key_range = _shown("fetch_key_range")
-    backward_fetch_key_range = _shown("backward_fetch_key_range")
     fetch_all = _shown("fetch_all")
-    backward_fetch_all = _shown("backward_fetch_all")
-    all = _shown("all")
-    backward_all = _shown("backward_all")
 
 
-class SessionStoreFacade(_Facade, SessionStore[Any, Any]):
+class SessionStoreFacade(_Facade, SessionRanges[Any, Any]):
     """A session store that keeps headers, without them."""
 
     def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
@@ -206,14 +184,8 @@ class SessionStoreFacade(_Facade, SessionStore[Any, Any]):
         """The aggregate of exactly this session, or None."""
         return self._show(self._inner.fetch_session(key, session_start, session_end))
 
-    fetch = _shown("fetch")
-    backward_fetch = _shown("backward_fetch")
-    fetch_key_range = _shown("fetch_key_range")
-    backward_fetch_key_range = _shown("backward_fetch_key_range")
     find_sessions = _shown("find_sessions")
-    backward_find_sessions = _shown("backward_find_sessions")
     find_sessions_key_range = _shown("find_sessions_key_range")
-    backward_find_sessions_key_range = _shown("backward_find_sessions_key_range")
 
 
 PLAIN = _Face(lambda stored: stored.value, lambda value: ValueAndTimestamp(value, NO_TIMESTAMP))

@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from penstock.batches.record_batch import records_of
 from penstock.clock import ManualClock, SystemClock
-from penstock.columns.columns import records_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import NoSuchElementError, TopologyError
 from penstock.handlers import LogAndContinueExceptionHandler

@@ -15,6 +15,7 @@ from penstock.timestamps import resolve_timestamp_extractor
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.description import TopologyDescription
 from penstock.topology.offset_reset import AutoOffsetReset
+from penstock.topology.picture import draw_topology
 from penstock.topology.specs import ProcessorSupplier, StreamPartitioner, TimestampExtractor, TopicNameExtractor
 from penstock.topology.store_feed import StoreFeed
 from penstock.user_code import misuse
@@ -47,6 +48,10 @@ class Topology(JavaNames):
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         self.internal_topology_builder = InternalTopologyBuilder(config)
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows of the topology: its picture."""
+        return draw_topology(self.describe())
 
     def add_source(
         self,

@@ -17,6 +17,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock import KafkaStreams
+from penstock.client.inside import inside
 from tests.integration.topologies import count_by_key
 
 LOG: list[str] = []
@@ -81,6 +82,11 @@ class Sharing:
 
     def failure(self, name: str) -> str:
         return repr(self.applications[name].failure)
+
+    def places(self, name: str) -> list[str]:
+        """The executors where an application has tasks."""
+        jobs = inside(self.applications[name]).lane_jobs
+        return sorted({str(jobs.lanes[thread].executor) for thread in jobs.working})
 
     def waiting(self, name: str) -> list[bool]:
         threads = self.applications[name].metadata_for_local_threads()

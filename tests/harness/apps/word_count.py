@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ from penstock import (
     StreamsBuilder,
 )
 from penstock.client.inside import inside
+from penstock.spark.driver.placement import executors
+from penstock.spark.internals import known_executors, own_executor_id, placed_rows, split_place
 from penstock.spark.messages import ThreadReport
 
 TABLES: list[Any] = []
@@ -62,6 +65,24 @@ class StateReplicas(StandbyUpdateListener):
         tell("copied", partition=str(topic_partition), records=batch_size, lag=current_end_offset - batch_end_offset - 1)
 
 
+def on_executor(context: Any, executor: str) -> Any:
+    """One row on an executor."""
+    return placed_rows(context, [place for place in executors(context) if split_place(place)[1] == executor])
+
+
+def fail_on(context: Any, executor: str) -> str:
+    """Have tasks of a job fail on an executor until Spark excludes it."""
+
+    def fail(_: Any) -> None:
+        if own_executor_id() == executor:
+            raise ValueError("a task of a user's job fails here")
+
+    while known_executors(context)[executor].refusal == "":
+        on_executor(context, executor).foreach(fail)
+        time.sleep(0.1)
+    return "excluded"
+
+
 def answer(streams: KafkaStreams, question: dict[str, Any]) -> None:
     """Read the state in one of the ways there are."""
     ask, found = question["ask"], None
@@ -72,6 +93,12 @@ def answer(streams: KafkaStreams, question: dict[str, Any]) -> None:
             jobs = inside(streams).session.context._jsc.sc().statusStore().jobsList(None)
             told = (jobs.apply(number).description() for number in range(jobs.size()))
             found = sum("turn after turn" in text.get() for text in told if text.isDefined())
+        elif ask == "fail on":
+            found = fail_on(inside(streams).session.context, question["executor"])
+        elif ask == "occupy":
+            context = inside(streams).session.context
+            on_executor(context, question["executor"]).foreach(lambda _: time.sleep(question["seconds"]))
+            found = "done"
         elif ask == "listeners":
             found = inside(streams).listening
         elif ask == "store":

@@ -23,7 +23,7 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import Membership
 from penstock.log_bounds import LogBounds
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.messages import BatchReport, Failure, TaskStart, ThreadReport
 from penstock.spark.plan import Plan
 
@@ -139,6 +139,11 @@ class LaneJobs:
         self.others_wait = False
         self.waits = SimpleNamespace(seconds={}, look=lambda names: None, anybody_waits=lambda: self.others_wait)
         self.places: dict[int, str] = {}
+        self.refusals: dict[int, str] = {}
+        self.is_elastic = False
+        self.working: frozenset[int] = frozenset()
+        self.closed: list[int] = []
+        """Threads whose workers were told to close what they have open, without a Spark job."""
         self.lost: set[str] = set()
         """Executors that are gone."""
         self.restores = 0
@@ -156,6 +161,10 @@ class LaneJobs:
     @property
     def hosts(self) -> dict[int, str]:
         return dict.fromkeys(self.lanes, "")
+
+    @property
+    def neighbours(self) -> Counter[int]:
+        return Counter()
 
     def add_lane(self, index: int, name: str) -> None:
         assert index not in self.lanes
@@ -185,10 +194,11 @@ class LaneJobs:
         if self.is_alive(index):
             return False
         self.lanes[index].executor += "_again"
+        self.refusals = {thread: why for thread, why in self.refusals.items() if thread != index}
         return True
 
     def is_alive(self, index: int) -> bool:
-        return self.lanes[index].executor not in self.lost
+        return self.lanes[index].executor not in self.lost and index not in self.refusals
 
     def lose_executor(self, index: int) -> None:
         """The executor of a thread is gone, with its worker."""
@@ -204,11 +214,22 @@ class LaneJobs:
                 self.fail(job, lost=True)
         return found
 
+    def slots(self) -> int:
+        return len(self.lanes)
+
     def better_places(self) -> dict[int, str]:
         return self.places
 
+    def close_worker(self, index: int) -> bool:
+        assert not self.pending[index], "a worker is told to close that has a job"
+        self.closed.append(index)
+        self.workers[index] = Worker()
+        return True
+
     def move_lane(self, index: int, place: str) -> None:
         assert not self.workers[index].tasks, "a thread moves that has something open"
+        self.lanes[index].executor = place
+        self.refusals = {thread: why for thread, why in self.refusals.items() if thread != index}
         self.places = {thread: other for thread, other in self.places.items() if thread != index}
 
     def doing(self, thread: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -79,7 +80,8 @@ def on_disk() -> StateReplicas:
     counting = Subtopology(0, (), {}, (), {}, ("clicks",), (), {}, {})
     plan = Plan({0: counting}, {"clicks": 4}, bound={0: StateBound.HOST})
     config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1"})
-    lane_jobs: Any = SimpleNamespace(updaters=None, application=SimpleNamespace(client_id="client"), hosts={})
+    application = SimpleNamespace(client_id="client")
+    lane_jobs: Any = SimpleNamespace(updaters=None, application=application, hosts={}, neighbours=Counter())
     admin: Any = SimpleNamespace(log_ends=lambda partitions, committed: {})
     return StateReplicas(config, plan, lane_jobs, admin, StandbyEvents())
 

@@ -1,3 +1,5 @@
+import pytest
+
 from penstock.client.assignment.assignor import AssignorSettings
 from penstock.client.scheduling.placement import KnownState, place
 from penstock.ids import TaskId
@@ -64,3 +66,12 @@ def test_should_put_tasks_without_state_anywhere() -> None:
     )
     assert sorted(found.owners.values()) == [0, 0, 1, 1]
     assert not found.copies
+
+
+@pytest.mark.parametrize("hosts", [("a", "a", "a"), ("a", "b", "c")])
+def test_should_keep_tasks_together_in_the_lane_that_is_preferred(hosts: tuple[str, ...]) -> None:
+    """On the executors of the others another application of the session works."""
+    tasks = [TaskId(0, partition) for partition in range(3)]
+    lanes = {lane: hosts[lane] for lane in (2, 0, 1)}
+    assert set(place(tasks, lanes, False, {}, KnownState({}, {}), AssignorSettings()).owners.values()) == {2}
+    assert set(place(tasks, lanes, False, dict.fromkeys(tasks, 1), KnownState({}, {}), AssignorSettings()).owners.values()) == {1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -119,7 +120,8 @@ def test_should_place_tasks_by_the_last_look_at_their_changelogs() -> None:
         return dict.fromkeys(partitions, 100)
 
     config = StreamsConfig({"application.id": "app", "bootstrap.servers": "b:1"})
-    jobs = SimpleNamespace(hosts={0: "one", 1: "other"}, updaters=None, application=SimpleNamespace(client_id="app"))
+    application = SimpleNamespace(client_id="app")
+    jobs = SimpleNamespace(hosts={0: "one", 1: "other"}, neighbours=Counter(), updaters=None, application=application)
     admin: Any = SimpleNamespace(reachable_ends=ends)
     copies = StateReplicas(config, plan, jobs, admin, SimpleNamespace())  # type: ignore[arg-type]
     tasks = [TaskId(0, 0), TaskId(0, 1)]

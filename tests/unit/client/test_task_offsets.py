@@ -15,7 +15,7 @@ from penstock.clock import ManualClock
 from penstock.errors import BrokerError, StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_bounds import LogBounds
-from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata, with_own_offset
+from penstock.runtime.offset_metadata import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata, with_own_offset
 from penstock.spark.messages import TaskStart
 from penstock.spark.plan import Plan
 from penstock.topology.offset_reset import AutoOffsetReset

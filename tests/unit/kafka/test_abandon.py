@@ -18,7 +18,7 @@ from penstock.kafka.groups import Groups
 from penstock.kafka.membership import GroupMember
 from penstock.kafka.produce import LaneProducer
 from penstock.record import ProducedRecord
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from tests.harness.waiting import LIMIT
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.ids import TopicPartition
 from penstock.kafka.changelog_reader import WORTH_A_CONNECTION, ChangelogReader
 from penstock.kafka.fetch import FetchRange
@@ -17,7 +17,7 @@ from tests.harness.waiting import LIMIT
 RANGE = FetchRange("log", 0, 5, 9)
 
 
-class Read(RawColumns):
+class Read(RawBatch):
     """Nothing, read in a way."""
 
     __slots__ = ("way",)
@@ -34,7 +34,7 @@ class Fetcher:
         self.expected: list[FetchRange] = []
         self.closed = False
 
-    def fetch(self, ranges: list[FetchRange], headers: bool) -> dict[TopicPartition, RawColumns]:
+    def fetch(self, ranges: list[FetchRange], headers: bool) -> dict[TopicPartition, RawBatch]:
         return {TopicPartition(r.topic, r.partition): Read("fetched") for r in ranges}
 
     def expect(self, next_range: FetchRange) -> None:
@@ -59,7 +59,7 @@ class Log:
             raise LogUnreadableError("nobody there")
         self.asked.append(wanted)
 
-    def read(self, wanted: FetchRange, until: int) -> RawColumns:
+    def read(self, wanted: FetchRange, until: int) -> RawBatch:
         if self.fails == "read":
             raise LogUnreadableError("compressed")
         return Read("log")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from penstock.columns.columns import UnreadableBatch
+from penstock.batches.record_batch import UnreadableBatch
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.kafka import fetch

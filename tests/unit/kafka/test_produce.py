@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.columns.columns import ProducedColumns
+from penstock.batches.record_batch import ProducedBatch
 from penstock.kafka import produce
 from penstock.kafka.produce import LaneProducer
 from penstock.record import ProducedRecord
@@ -37,7 +37,7 @@ def test_should_write_columns_whatever_their_number(partition: int | None, clien
     producer = LaneProducer({}, None)
     for number in range(3):
         keys = [b"k"] * number
-        producer.write([ProducedColumns("changelog", partition, keys, keys, [7] * number, None)])
+        producer.write([ProducedBatch("changelog", partition, keys, keys, [7] * number, None)])
     assert len(client.produced) == 3
 
 
@@ -45,7 +45,7 @@ def test_should_write_columns_whatever_their_number(partition: int | None, clien
 def test_should_write_the_nearest_time_for_the_first_millisecond_of_all(count: int, client: Client) -> None:
     """librdkafka would write the time of day."""
     producer = LaneProducer({}, None)
-    producer.write([ProducedColumns("out", 0, [b"k"] * count, [b"v"] * count, [0] * count, None)])
+    producer.write([ProducedBatch("out", 0, [b"k"] * count, [b"v"] * count, [0] * count, None)])
     producer.write([ProducedRecord("out", None, b"k", b"v", 0, ()), ProducedRecord("out", None, b"k", b"v", 7, ())])
     assert [produced[6] for produced in client.produced] == [1] * count + [1, 7]
 
@@ -54,5 +54,5 @@ def test_should_write_half_of_a_surrogate_pair_in_the_name_of_a_header_as_java_d
     """librdkafka's client would end the process."""
     producer = LaneProducer({}, None)
     producer.write([ProducedRecord("out", None, b"k", b"v", 7, (("a\udcff", b"x"), ("ä", None)))])
-    producer.write([ProducedColumns("out", 0, [b"k"], [b"v"], [7], [(("\ud800", b"x"),)])])
+    producer.write([ProducedBatch("out", 0, [b"k"], [b"v"], [7], [(("\ud800", b"x"),)])])
     assert [produced[7] for produced in client.produced] == [[("a?", b"x"), ("ä", None)], [("?", b"x")]]

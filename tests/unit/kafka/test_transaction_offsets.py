@@ -14,7 +14,7 @@ from penstock.ids import TopicPartition
 from penstock.kafka import transaction_offsets
 from penstock.kafka.membership import group_metadata
 from penstock.kafka.transaction_offsets import TransactionOffset, send_offsets
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 OFFSETS = [
     TransactionOffset(TopicPartition("lines", 0), OffsetAndMetadata(7, "times")),

@@ -3,6 +3,7 @@
 from penstock.operators import KTableAggregate, KTableFilter, KTableReduce
 from penstock.processor import ValueTransformerWithKey
 from penstock.record import Record, RecordContext, RecordMetadata
+from penstock.runtime.current_record import CurrentRecord
 from penstock.state.store import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -12,7 +13,7 @@ from penstock.state.store import (
 )
 
 
-class FakeContext:
+class FakeContext(CurrentRecord):
     """Collects what is forwarded as `(key, value, timestamp)`, and what is dropped."""
 
     def __init__(self, app_configs=None, **stores):
@@ -31,18 +32,15 @@ class FakeContext:
         self.forwarded.append(row if child is None else (*row, child))
         self.last = record
 
-    def forward_columns(self, columns, child=None):
-        for row in range(len(columns)):
-            self.forward(columns.record(row), child)
+    def forward_batch(self, batch, child=None):
+        for row in range(len(batch)):
+            self.forward(batch.record(row), child)
 
     def get_state_store(self, name):
         return self.stores[name]
 
     def record_dropped(self, reason):
         self.dropped.append(reason)
-
-    def set_record_context(self, context):
-        self.record_context = context
 
     def take(self):
         taken, self.forwarded = self.forwarded, []

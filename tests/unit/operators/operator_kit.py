@@ -8,6 +8,7 @@ from typing import Any
 from penstock.ids import TaskId
 from penstock.metrics.registry import Metrics
 from penstock.record import Record, RecordContext, RecordMetadata
+from penstock.runtime.current_record import CurrentRecord
 from penstock.serdes.serde import Serdes
 from penstock.state.capabilities import StoreCapabilities
 from penstock.windows import SessionWindow, TimeWindow, Windowed
@@ -29,7 +30,7 @@ class Entries:
         pass
 
 
-class FakeContext:
+class FakeContext(CurrentRecord):
     """What operators use of a task's context."""
 
     def __init__(self, stores: dict[str, Any] | None = None, configs: dict[str, Any] | None = None) -> None:
@@ -64,9 +65,6 @@ class FakeContext:
 
     def get_state_store(self, name: str) -> Any:
         return self.stores[name]
-
-    def set_record_context(self, context: RecordContext | None) -> None:
-        self.record_context = context
 
     def current_system_time_ms(self) -> int:
         return self.wall_clock_ms

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.columns.columns import Columns, RawColumns
+from penstock.batches.record_batch import RawBatch, RecordBatch
 from penstock.errors import StreamsError
 from penstock.operators import KStreamMapBatches
 from penstock.operators.map_batches import PandasMapper, batch_of, columns_of
@@ -36,7 +36,7 @@ def test_should_give_the_same_record_by_record_and_in_batches():
         single.process(record)
     headers = [record.headers for record in records]
     keys, values, times = ([getattr(record, name) for record in records] for name in ("key", "value", "timestamp"))
-    batched.process_columns(Columns(keys, values, times, headers, RawColumns("t", 0, range(5), times, keys, values)))
+    batched.process_batch(RecordBatch(keys, values, times, headers, RawBatch("t", 0, range(5), times, keys, values)))
     assert one.forwarded == many.forwarded == [(str(n), "X" * n, n) for n in range(2, 5)]
 
 
@@ -116,7 +116,7 @@ def mapped(mapper, values, many, schema=None):
     failed = []
 
     class Context(FakeContext):
-        def row_failed(self, columns, row, exception):
+        def row_failed(self, columns, row, exception, at=None):
             assert isinstance(exception, StreamsError)
             failed.append(columns.timestamps[row])
 
@@ -124,9 +124,9 @@ def mapped(mapper, values, many, schema=None):
     processor = KStreamMapBatches(mapper, schema)()
     processor.init(context)
     times = list(range(len(values)))
-    columns = Columns(["k"] * len(values), values, times, None, RawColumns("t", 0, range(len(values)), times, times, times))
+    columns = RecordBatch(["k"] * len(values), values, times, None, RawBatch("t", 0, range(len(values)), times, times, times))
     for part in [columns] if many else [columns.rows(row, row + 1) for row in times]:
-        processor.process_columns(part)
+        processor.process_batch(part)
     return [(repr(value), time) for _, value, time in context.forwarded], failed
 
 

@@ -14,12 +14,12 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.processor import Processor
 from penstock.record import RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes.serde import Serdes
 from penstock.state.cache import RecordCache
-from penstock.topology.column_plan import ColumnThreshold
+from penstock.topology.execution_plan import BatchThreshold
 from penstock.topology.topology import Topology
 
 STRING = Serdes.string()
@@ -70,9 +70,9 @@ class Harness:
         ]
         self.task.add_records(TopicPartition(topic, TASK.partition), raw)
 
-    def process_as_columns(self) -> int:
+    def process_in_batches(self) -> int:
         """Process all that waits as columns, however little it is; fails where a record goes by itself."""
-        return process_as_columns(self.task)
+        return process_in_batches(self.task)
 
     def commit(self) -> TaskCommit:
         commit = self.task.prepare_commit()
@@ -97,21 +97,21 @@ class Harness:
 
 def set_threshold(task: StreamTask, rows: int) -> None:
     """Let an open task take columns from this number of records on."""
-    task.column_plan = replace(task.column_plan, threshold=ColumnThreshold(rows, 1))
+    task.execution_plan = replace(task.execution_plan, threshold=BatchThreshold(rows, 1))
 
 
-def process_as_columns(task: StreamTask, until: float = math.inf) -> int:
+def process_in_batches(task: StreamTask, until: float = math.inf) -> int:
     """Process all that waits as columns, however little it is; fails where a record goes by itself.
 
     With `until` in the past each call processes one part of it.
     """
-    assert task.takes_columns, f"this task takes no columns: {task.column_plan.why_not}"
-    before = task.processed_as_columns
+    assert task.takes_batches, f"this task takes no columns: {task.execution_plan.why_not}"
+    before = task.processed_in_batches
     set_threshold(task, 1)
     processed = task.process_all(until=until)
     while task.was_cut_short:
         processed += task.process_all(until=until)
-    taken = task.processed_as_columns - before
+    taken = task.processed_in_batches - before
     assert taken == processed, f"{processed - taken} of {processed} records were processed one by one"
     return processed
 

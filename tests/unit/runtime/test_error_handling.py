@@ -268,9 +268,8 @@ def test_should_keep_the_users_error_of_a_flush(tmp_path: Path) -> None:
             node = context.current_node
 
             def forward(record: Record[Any, Change[Any]]) -> None:
-                context.set_current_node(node)
-                context.forward(Record(record.key, record.value.new_value, record.timestamp))
-                context.set_current_node(None)
+                with context.at(node, context.record_context):
+                    context.forward(Record(record.key, record.value.new_value, record.timestamp))
 
             self.store.set_flush_listener(forward, False)
 

@@ -48,7 +48,7 @@ def taken(harness: Harness) -> Flow:
 
 def process(harness: Harness, columns: bool) -> None:
     if columns:
-        harness.process_as_columns()
+        harness.process_in_batches()
         return
     while harness.task.process():
         pass

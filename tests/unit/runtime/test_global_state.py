@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from penstock.batches.record_batch import UnreadableBatch
 from penstock.clock import ManualClock
-from penstock.columns.columns import UnreadableBatch
 from penstock.errors import DeserializationError, ProcessingError, StreamsError
 from penstock.ids import TopicPartition
 from penstock.log_bounds import LogBounds
@@ -16,9 +16,10 @@ from penstock.record import RawRecord
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.global_state import GlobalStateUpdateTask
 from penstock.runtime.task_metrics import TaskMetrics
-from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.builders import KeyValueStoreBuilder
 from penstock.state.cache import RecordCache
 from penstock.state.store import ValueAndTimestamp
+from penstock.state.stores import Stores
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
 from penstock.topology.topology import Topology
 
@@ -46,9 +47,7 @@ def raw(offset: int, key: str | None, value: str, timestamp: int = 5) -> RawReco
 
 def open_task(folder: Path, persistent: bool = True, reprocess: bool = True, **settings: Any) -> GlobalStateUpdateTask:
     supplier: Any = (
-        RocksDBKeyValueBytesStoreSupplier("global-store", False)
-        if persistent
-        else InMemoryKeyValueBytesStoreSupplier("global-store")
+        RocksDBKeyValueBytesStoreSupplier("global-store") if persistent else InMemoryKeyValueBytesStoreSupplier("global-store")
     )
     topology = Topology()
     topology.internal_topology_builder.add_global_store(
@@ -83,7 +82,7 @@ def test_should_put_records_as_they_are_where_no_user_processor_is_in_between(tm
 
 def test_should_put_timestamps_into_timestamped_stores(tmp_path: Path) -> None:
     topology = Topology()
-    builder = TimestampedKeyValueStoreBuilder(InMemoryKeyValueBytesStoreSupplier("global-store"), STRING, STRING)
+    builder = Stores.timestamped_key_value_store_builder(InMemoryKeyValueBytesStoreSupplier("global-store"), STRING, STRING)
     topology.internal_topology_builder.add_global_store(builder, "source", None, None, None, "global-topic", "fill", Fill, False)
     plan = topology.internal_topology_builder.rewrite_topology(config()).global_topology()
     assert plan is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.errors import DeserializationError, StreamsError
 from penstock.handlers import LogAndContinueExceptionHandler, LogAndFailExceptionHandler
 from penstock.ids import TaskId, TopicPartition
@@ -307,7 +307,7 @@ def test_should_go_on_after_records_were_put_back_as_if_taken_one_by_one(process
         filled = PartitionGroup({partition: queue(partition) for partition in partitions}, -1)
         for partition, of_partition in zip(partitions, times):
             records = [raw(partition, offset, time) for offset, time in enumerate(of_partition)]
-            filled.add_raw_records(partition, RawColumns.of(*partition, records))
+            filled.add_raw_records(partition, RawBatch.of(*partition, records))
         return filled
 
     def rest(group: PartitionGroup) -> list[tuple[TopicPartition, int]]:

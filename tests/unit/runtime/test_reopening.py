@@ -21,9 +21,10 @@ from penstock.errors import StreamsError
 from penstock.ids import TopicPartition
 from penstock.processor import Processor, PunctuationType
 from penstock.record import RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.state.builders import KeyValueStoreBuilder
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
+from penstock.state.value_formats import PLAIN
 from penstock.topology.topology import Topology
 from tests.harness.thoroughness import examples
 
@@ -52,7 +53,7 @@ class Busy(Processor[Any, Any, Any, Any]):
 
 def topology(persistent: bool, caching: bool) -> Topology:
     supplier: Any = RocksDBKeyValueBytesStoreSupplier if persistent else InMemoryKeyValueBytesStoreSupplier
-    builder = KeyValueStoreBuilder(supplier("counts", False) if persistent else supplier("counts"), STRING, LONG)
+    builder = KeyValueStoreBuilder(supplier("counts", PLAIN) if persistent else supplier("counts"), STRING, LONG)
     if caching:
         builder.with_caching_enabled()
     return pipeline(Busy, topics=TOPICS).add_state_store(builder, "processor-0")

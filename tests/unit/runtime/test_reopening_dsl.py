@@ -31,7 +31,7 @@ from penstock.errors import StreamsError
 from penstock.ids import TopicPartition
 from penstock.operators.time_tracker import time_key
 from penstock.record import ProducedRecord, RawRecord
-from penstock.runtime.carry_over import MAX_LENGTH, OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
+from penstock.runtime.offset_metadata import MAX_LENGTH, OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.task import StreamTask, TaskCommit
 from penstock.testing import TopologyTestDriver
 from tests.harness.thoroughness import examples

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Consumed, Processor, Produced, PunctuationType, Record, Serde, Stores, StreamsBuilder
-from penstock.columns.columns import RawColumns, records_of
+from penstock.batches.record_batch import RawBatch, records_of
 from penstock.errors import ProcessingError
 from penstock.ids import TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.record import RawRecord
-from penstock.topology.column_plan import Way
+from penstock.topology.execution_plan import ExecutionMode
 from tests.harness.thoroughness import examples
 from tests.unit.runtime.harness import LONG, STRING, TASK, Harness, config, set_threshold
 
@@ -101,7 +101,7 @@ def run(turns: Any, together: bool) -> Any:
                     for i, (key, value, time, headers) in enumerate(rows)
                 ]
                 at[topic] += len(raw)
-                task.add_records(partition, RawColumns.of(*partition, raw))
+                task.add_records(partition, RawBatch.of(*partition, raw))
             task.update_lags(dict.fromkeys(task.input_partitions, 0))
             processed = task.process_all()
             commit = task.prepare_commit()
@@ -156,8 +156,8 @@ def failed_midway(together: bool, folder: Path) -> tuple[str, dict[str, Any], li
     for turn in (rows[:40], rows[40:]):
         task = harness.open()
         set_threshold(task, 1 if together else 1_000_000)
-        assert task.column_plan.way is Way.ROWS
-        task.add_records(partition, RawColumns.of(*partition, turn))
+        assert task.execution_plan.mode is ExecutionMode.ROWS
+        task.add_records(partition, RawBatch.of(*partition, turn))
         try:
             task.process_all()
             task.prepare_commit()

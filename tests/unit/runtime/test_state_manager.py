@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.columns.columns import RawColumns, UnreadableBatch
+from penstock.batches.record_batch import RawBatch, UnreadableBatch
 from penstock.errors import ProcessorStateError, StreamsError, TaskCorruptedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_bounds import LogBounds
@@ -97,8 +97,8 @@ def test_should_go_on_restoring_where_the_store_has_got_to() -> None:
     assert state.changelog_offsets == {CHANGELOG: 10}
 
 
-def damaged() -> RawColumns:
-    found = RawColumns(*CHANGELOG, [9], [0], [b"k"], [b"v"])
+def damaged() -> RawBatch:
+    found = RawBatch(*CHANGELOG, [9], [0], [b"k"], [b"v"])
     found.unreadable = (UnreadableBatch(5, 9, "Decompression failed"),)
     return found
 
@@ -179,7 +179,7 @@ def test_should_name_the_folder_of_a_store_that_does_not_open() -> None:
 
 
 def test_should_follow_a_changelog_as_standby_and_go_on_from_there(tmp_path: Path) -> None:
-    builder = KeyValueStoreBuilder(RocksDBKeyValueBytesStoreSupplier("store", False), STRING, STRING)
+    builder = KeyValueStoreBuilder(RocksDBKeyValueBytesStoreSupplier("store"), STRING, STRING)
     topology = pipeline(Forwarder).add_state_store(builder, "processor-0")
     plan = topology.internal_topology_builder.rewrite_topology(config()).build_topology()
 

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from penstock.columns.columns import RawColumns, UnreadableBatch
+from penstock.batches.record_batch import RawBatch, UnreadableBatch
 from penstock.errors import DeserializationError, ProcessingError, SerializationError, StreamsError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.processor import Processor, PunctuationType
 from penstock.record import RawRecord, Record
-from penstock.runtime.carry_over import TopicPartitionMetadata
+from penstock.runtime.offset_metadata import TopicPartitionMetadata
 from penstock.runtime.task_state import TaskState
-from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.builders import KeyValueStoreBuilder
+from penstock.state.stores import Stores
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
 from penstock.topology.topology import Topology
 
@@ -35,9 +36,7 @@ class Count(Processor[Any, Any, Any, Any]):
 
 
 def counting(persistent: bool = True, caching: bool = False) -> Topology:
-    supplier: Any = (
-        RocksDBKeyValueBytesStoreSupplier("counts", False) if persistent else InMemoryKeyValueBytesStoreSupplier("counts")
-    )
+    supplier: Any = RocksDBKeyValueBytesStoreSupplier("counts") if persistent else InMemoryKeyValueBytesStoreSupplier("counts")
     builder = KeyValueStoreBuilder(supplier, STRING, LONG)
     if caching:
         builder.with_caching_enabled()
@@ -180,10 +179,10 @@ def test_should_skip_corrupt_records_and_commit_behind_them(tmp_path: Path) -> N
     assert harness.metrics.value("dropped-records-total", "stream-task-metrics") == 2
 
 
-def unreadable(*values: bytes, batches: Sequence[UnreadableBatch] = ()) -> RawColumns:
+def unreadable(*values: bytes, batches: Sequence[UnreadableBatch] = ()) -> RawBatch:
     """Records of a fetch that has skipped batches."""
     count = len(values)
-    found = RawColumns(*IN, range(10, 10 + count), [1] * count, [b"k"] * count, list(values))
+    found = RawBatch(*IN, range(10, 10 + count), [1] * count, [b"k"] * count, list(values))
     found.unreadable = tuple(batches)
     return found
 
@@ -227,7 +226,7 @@ def test_should_ask_the_handler_about_records_that_unpack_to_more_than_consumers
     records = [RawRecord(*IN, offset, 1, b"", b"x" * 997) for offset in range(3)]
     bomb = {"key": {"key": large}, "value": {"value": large}, "header": {"headers": (("h", large),)}}[part]
     records[1] = records[1]._replace(**bomb)
-    harness.task.add_records(IN, RawColumns.of(*IN, records) if as_columns else records, 3)
+    harness.task.add_records(IN, RawBatch.of(*IN, records) if as_columns else records, 3)
     harness.task.process_all()
     commit = harness.commit()
     assert [len(record.value or b"") for record in commit.outputs] == [997, 997]
@@ -419,7 +418,7 @@ def test_should_not_restore_a_store_whose_changelog_is_its_source(tmp_path: Path
         def process(self, record: Any) -> None:
             self.store.put(record.key, record.value)
 
-    supplier = RocksDBKeyValueBytesStoreSupplier("table", False)
+    supplier = RocksDBKeyValueBytesStoreSupplier("table")
     topology = Topology().add_read_only_state_store(KeyValueStoreBuilder(supplier, STRING, STRING), "source", "in", "fill", Fill)
     harness = Harness(topology, tmp_path)
     harness.open()
@@ -443,7 +442,7 @@ def test_should_restore_timestamped_stores_with_their_timestamps(tmp_path: Path)
         def process(self, record: Any) -> None:
             self.store.put(record.key, ValueAndTimestamp(record.value, record.timestamp))
 
-    builder = TimestampedKeyValueStoreBuilder(InMemoryKeyValueBytesStoreSupplier("table"), STRING, STRING)
+    builder = Stores.timestamped_key_value_store_builder(InMemoryKeyValueBytesStoreSupplier("table"), STRING, STRING)
     harness = Harness(pipeline(Fill).add_state_store(builder, "processor-0"), tmp_path)
     harness.open()
     harness.add("in", ("a", "x", 10))

@@ -18,7 +18,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.harness.thoroughness import examples
-from tests.unit.runtime.test_columns import CASES, ROWS, run, stream_table
+from tests.unit.runtime.test_batches import CASES, ROWS, run, stream_table
 
 # Of two topics a turn has what has come of each, and takes it in the order of its times.
 TWO_TOPICS = {case for case, build in CASES.items() if "join" in case or build is stream_table}

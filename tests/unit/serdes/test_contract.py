@@ -23,8 +23,8 @@ from penstock import (
     TopologyTestDriver,
     WindowedSerdes,
 )
-from penstock.columns.columns import Columns, RawColumns
-from penstock.columns.serdes import deserialize_column, serialize_column
+from penstock.batches.record_batch import RawBatch, RecordBatch
+from penstock.batches.serdes import deserialize_column, serialize_column
 from penstock.handlers import DefaultProductionExceptionHandler
 from penstock.ids import TaskId
 from penstock.metrics.registry import Metrics
@@ -175,10 +175,10 @@ def test_should_write_headers_that_a_serializer_adds_and_read_them():
 
 
 def test_should_write_the_same_headers_for_columns():
-    raw = RawColumns("in", 0, [0, 1], [5, 6], [b"a", b"b"], [b"v", None], None)
-    columns = Columns(["a", "b"], ["v", None], [5, 6], None, raw)
+    raw = RawBatch("in", 0, [0, 1], [5, 6], [b"a", b"b"], [b"v", None], None)
+    columns = RecordBatch(["a", "b"], ["v", None], [5, 6], None, raw)
     collector = RecordCollector(TaskId(0, 0), DefaultProductionExceptionHandler(), TaskMetrics(Metrics(), TaskId(0, 0)), None)
-    assert collector.send_columns("out", columns, as_serializer(Serdes.string()), as_serializer(signing))
+    assert collector.send_batch("out", columns, as_serializer(Serdes.string()), as_serializer(signing))
     (produced,), _ = collector.drain()
     assert [(r.value, r.headers) for r in produced] == [(b"v", (("signed-for", b"out"),)), (None, ())]
     assert list(deserialize_column(as_deserializer(signing), "out", [b"v"], [(("signed-for", b"x"),)])) == ["v, x"]

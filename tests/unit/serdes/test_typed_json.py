@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import ConfigError, Consumed, Grouped, Materialized, Serdes, SerializationError, StreamsBuilder, TopologyTestDriver
-from penstock.columns.serdes import deserialize_column, serialize_column
+from penstock.batches.serdes import deserialize_column, serialize_column
 from penstock.query.columns import as_json, from_json
 
 if sys.version_info >= (3, 11):
@@ -255,7 +255,7 @@ def test_should_travel_to_workers_and_compare_by_the_type():
     assert again.deserializer("topic", again.serializer("topic", Item("a", Decimal(1)))) == Item("a", Decimal(1))
 
 
-def test_should_do_columns_as_records():
+def test_should_process_batches_as_records():
     serde = Serdes.json(Item)
     values = [Item("a", Decimal(1)), None]
     data = serialize_column(serde.serializer, "topic", values)

@@ -23,16 +23,16 @@ from unittest.mock import patch
 from confluent_kafka import KafkaError, Message
 
 from penstock import StreamsConfig, TaskId, TopicPartition
+from penstock.batches.record_batch import RawBatch, records_of
 from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.client.scheduling.vector_upgrade import upgrade
 from penstock.clock import SystemClock
-from penstock.columns.columns import RawColumns, records_of
 from penstock.errors import TaskMigratedError
 from penstock.hashing import default_partition
 from penstock.kafka.fetch import FetchRange
 from penstock.log_bounds import LogBounds
 from penstock.record import Headers, RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata, from_committed, to_committed
+from penstock.runtime.offset_metadata import OffsetAndMetadata, from_committed, to_committed
 from penstock.spark.messages import Application, BatchReport, Residency, TaskStart, ThreadReport
 from penstock.spark.plan import make_plan
 from penstock.spark.vectors import is_vector
@@ -184,17 +184,17 @@ class Brokers:
         """What was committed to a topic, key and value, by partition."""
         return [(r.key, r.value) for p in range(self.partitions[topic]) for r in self.committed_records(TopicPartition(topic, p))]
 
-    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
+    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawBatch]:
         self.on_fetch()
         found = {}
         for r in ranges:
             partition = TopicPartition(r.topic, r.partition)
             assert r.end <= self.stable_end(partition), "a consumer would wait there until a transaction ends"
             records = [some for some in self.committed_records(partition) if r.start <= some.offset < r.end]
-            found[partition] = RawColumns.of(r.topic, r.partition, records)
+            found[partition] = RawBatch.of(r.topic, r.partition, records)
         return found
 
-    def parts(self, ranges: Sequence[FetchRange]) -> Iterator[tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, int]]]:
+    def parts(self, ranges: Sequence[FetchRange]) -> Iterator[tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, int]]]:
         yield self.fetch(ranges), {TopicPartition(r.topic, r.partition): r.end for r in ranges}
 
     def expect(self, next_range: FetchRange) -> None: ...

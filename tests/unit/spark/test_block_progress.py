@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.runtime.carry_over import (
+from penstock.runtime.offset_metadata import (
     OffsetAndMetadata,
     ProcessorMetadata,
     TopicPartitionMetadata,

@@ -3,12 +3,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.scheduling.failures import error_of, is_transient
-from penstock.errors import TaskMigratedError
 from penstock.spark import internals
 from penstock.spark.driver import lane_jobs
-from penstock.spark.messages import Failure, Residency
-from penstock.spark.reports import read_report
-from penstock.spark.worker.residency import run_residency
+from penstock.spark.messages import Failure
 
 
 def test_should_take_up_again_what_a_lost_executor_left() -> None:
@@ -39,6 +36,14 @@ def test_should_end_where_the_executors_python_cannot_run_penstock(words: str) -
     assert "/opt/env/bin/python" in str(error)
 
 
+def test_should_name_a_module_of_the_users_that_executors_do_not_have() -> None:
+    error = error_of(lane_jobs._failure_of_job("Job aborted\nModuleNotFoundError: No module named 'shop.prices'", "python3"))
+    assert not is_transient(error)
+    assert "no module shop" in str(error)
+    assert "spark.submit.pyFiles" in str(error)
+    assert "install penstock-streams" not in str(error)
+
+
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
@@ -55,12 +60,3 @@ def test_should_tell_the_executor_a_worker_belongs_to(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert internals.own_executor_id() == expected
-
-
-def test_should_open_nothing_on_another_executor_than_the_threads_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_EXECUTOR_ID", "2")
-    residency = Residency("key", 0, 1, executor="executor_some_host_1")
-    report = read_report(next(iter(run_residency(residency, iter([0])))))
-    assert report.failure is not None
-    assert isinstance(error_of(report.failure), TaskMigratedError)
-    assert "executor_some_host_1" in report.failure.message

@@ -51,6 +51,16 @@ def test_should_log_a_long_wait_and_again_a_minute_later(caplog: pytest.LogCaptu
     assert "has waited 65 s" in second
 
 
+def test_should_name_the_reason_if_an_executor_gets_no_more_tasks(caplog: pytest.LogCaptureFixture) -> None:
+    now = [100.0]
+    waits = CoreWaits(lambda: {"t1"}, lambda: now[0], refusal=lambda lane: f"of {lane} is excluded after failures")
+    for _ in range(2):
+        waits.look(["t1"])
+        now[0] += 6
+    assert "its executor of t1 is excluded after failures" in caplog.text
+    assert "all are taken" not in caplog.text
+
+
 def test_should_know_nothing_of_a_scheduler_that_does_not_answer() -> None:
     waits = CoreWaits(lambda: {}["gone"])  # type: ignore[misc]
     waits.look(["t1"])

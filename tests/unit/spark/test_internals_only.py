@@ -31,7 +31,7 @@ OF_THE_JVM = {
 
 
 def private_attributes() -> frozenset[str]:
-    """Every attribute with an underscore that pyspark's own classes have."""
+    """Every attribute with an underscore that pyspark's own classes have, but those of protocols, such as `_repr_html_`."""
     root = Path(pyspark.__file__).parent
     files = [
         *root.glob("core/*.py"),
@@ -47,7 +47,7 @@ def private_attributes() -> frozenset[str]:
                 found.add(node.attr)
             elif isinstance(node, ast.FunctionDef):
                 found.add(node.name)
-    return frozenset(name for name in found if name.startswith("_") and not name.startswith("__"))
+    return frozenset(name for name in found if name.startswith("_") and not name.startswith("__") and not name.endswith("_"))
 
 
 def private_uses(source: str, attributes: frozenset[str]) -> Iterator[str]:

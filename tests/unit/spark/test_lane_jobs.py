@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from penstock.ids import TaskId
 from penstock.spark.driver import lane_jobs as module
 from penstock.spark.driver import state_updaters
 from penstock.spark.driver.lane_jobs import LaneJobs
-from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError
+from penstock.spark.driver.placement import Executors, NoExecutorsError, SessionStoppedError
 from penstock.spark.messages import Application, TaskStart, ThreadReport
+from tests.harness.waiting import LIMIT
 
 TASK = TaskId(0, 0)
 
@@ -51,18 +53,30 @@ class Lane:
     def cancel(self, reason: str) -> None:
         self.cancelled.append(reason)
 
+    def close(self) -> Future[None]:
+        self.asked.append("end")
+        ended: Future[None] = Future()
+        ended.set_result(None)
+        return ended
+
+
+def stand(monkeypatch: pytest.MonkeyPatch, *usable: str, refused: Mapping[str, str] = MappingProxyType({})) -> None:
+    """These are the executors from now on."""
+    monkeypatch.setattr(module, "executors", lambda spark: list(usable))
+    monkeypatch.setattr(module, "known_places", lambda spark: Executors(list(usable), refused))
+
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A lane_jobs of two lanes on one executor, with settings of the session and of the application."""
     monkeypatch.setattr(module, "Lane", Lane)
     monkeypatch.setattr(module, "packed", lambda application: b"")
-    monkeypatch.setattr(module, "executors", lambda spark: ["executor_host_0"])
+    stand(monkeypatch, "executor_host_0")
     monkeypatch.setattr(module, "has_ended", lambda spark: False)
 
     monkeypatch.setattr(module, "wait_for_executors", lambda spark, timeout, check: ["executor_host_7"])
 
-    def made(settings: dict[str, str], **own: str) -> Any:
+    def made(settings: dict[str, str], session: Any = None, **own: str) -> Any:
         master = {"spark.master": "spark://host:7077"}
         context: Any = SimpleNamespace(
             master=master["spark.master"],
@@ -72,7 +86,9 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Any:
         known = {**master, **settings}
         config = StreamsConfig({"application.id": "app", "bootstrap.servers": "b:1", **own})
         plan: Any = SimpleNamespace()
-        return LaneJobs(context, Application("key", config, plan, None, "p", "client"), ["t1", "t2"])
+        return LaneJobs(
+            session._spark if session else context, Application("key", config, plan, None, "p", "client"), ["t1", "t2"]
+        )
 
     return made
 
@@ -150,15 +166,55 @@ def test_should_move_a_lane_whose_executor_is_gone(make: Any, monkeypatch: pytes
     lane_jobs = make({})
     assert not lane_jobs.place_lane(0)
     assert lane_jobs.is_alive(0)
-    monkeypatch.setattr(module, "executors", lambda spark: ["executor_host_1"])
+    stand(monkeypatch, "executor_host_1")
     assert not lane_jobs.is_alive(0)
     assert lane_jobs.better_places() == {0: "executor_host_1", 1: "executor_host_1"}
     assert lane_jobs.place_lane(0)
     assert [lane.executor for lane in lane_jobs.lanes.values()] == ["executor_host_1", "executor_host_0"]
-    monkeypatch.setattr(module, "executors", lambda spark: [])
+    stand(monkeypatch)
     assert lane_jobs.better_places() == {}
     with pytest.raises(NoExecutorsError, match="t1"):
         lane_jobs.place_lane(0)
+
+
+DECOMMISSIONED = {"executor_host_0": "is being decommissioned, or about to end"}
+
+
+def test_should_take_lanes_away_from_an_executor_that_gets_no_more_tasks(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lane_jobs = make({})
+    stand(monkeypatch, "executor_host_1", "executor_host_2", refused=DECOMMISSIONED)
+    assert lane_jobs.better_places() == {0: "executor_host_1", 1: "executor_host_2"}
+    assert lane_jobs.refusals == dict.fromkeys((0, 1), DECOMMISSIONED["executor_host_0"])
+    assert not lane_jobs.is_alive(0)
+    lane_jobs.move_lane(0, "executor_host_1")
+    assert lane_jobs.refusals == {1: DECOMMISSIONED["executor_host_0"]}
+    assert lane_jobs.lanes[0].asked == [], "the executor gets no task that closes what is open there"
+
+
+def test_should_say_why_there_is_no_executor_to_run_on(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lane_jobs = make({})
+    stand(monkeypatch, refused={"executor_host_0": "is excluded after failures (spark.excludeOnFailure)"})
+    with pytest.raises(NoExecutorsError, match=r"executor_host_0 is excluded after failures"):
+        lane_jobs.place_lane(0)
+    assert lane_jobs.better_places() == {}
+    assert lane_jobs.refusals.keys() == {0, 1}
+
+
+def test_should_choose_executors_where_other_applications_of_the_session_do_not_work(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand(monkeypatch, *(f"executor_host_{n}" for n in range(4)))
+    first = make({})
+    second = make({}, session=first)
+    assert [lane.executor for lane in first.lanes.values()] == ["executor_host_0", "executor_host_1"]
+    assert [lane.executor for lane in second.lanes.values()] == ["executor_host_2", "executor_host_3"]
+    third = make({}, session=first)
+    third.working = frozenset({1})
+    assert [lane.executor for lane in third.lanes.values()] == ["executor_host_0", "executor_host_1"]
+    assert dict(first.neighbours) == {0: 0, 1: 1}
+    assert dict(make({}).neighbours) == {0: 0, 1: 0}, "an application of another session"
+    third.forsake()
+    assert dict(first.neighbours) == {0: 0, 1: 0}
 
 
 def test_should_tell_which_lanes_have_lost_their_executors(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,6 +236,7 @@ def test_should_lose_no_lane_to_a_session_that_does_not_answer(make: Any, monkey
     monkeypatch.setattr(module, "is_cut_off", lambda spark: False)
     monkeypatch.setattr(module, "executor_ids", unanswered)
     monkeypatch.setattr(module, "executors", unanswered)
+    monkeypatch.setattr(module, "known_places", unanswered)
     assert lane_jobs.lost_lanes() == {}
     assert lane_jobs.better_places() == {}
     assert lane_jobs.is_alive(0)
@@ -199,6 +256,30 @@ def test_should_not_have_spark_try_elsewhere_what_ran_on_a_lost_executor(make: A
     lane_jobs.lost_lanes()
     assert [lane.cancelled for lane in lane_jobs.lanes.values()] == [["executor_host_0 is gone"], []]
     assert [lane.cancelled for lane in lane_jobs.updaters._lanes.values()] == [["executor_host_0 is gone"], []]
+
+
+def test_should_wait_for_no_lane_whose_executor_is_gone_when_it_closes(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_updaters, "Lane", Lane)
+    monkeypatch.setattr(state_updaters, "executors", lambda spark: ["executor_host_0", "executor_other_1"])
+    lane_jobs = make({})
+    lost, left = lane_jobs.lanes.values()
+    left.move("executor_other_1")
+    for host in ("host", "other"):
+        lane_jobs.updaters.update(host, [TASK])
+    copies = list(lane_jobs.updaters._lanes.values())
+    lost.answer = copies[0].answer = Future()  # never answered
+    stand(monkeypatch, "executor_other_1")
+    lane_jobs.close(LIMIT)
+    assert [(lane.asked, lane.forsaken) for lane in (lost, left)] == [([], 1), (["close", "end"], 0)]
+    assert [(lane.asked[1:], lane.forsaken) for lane in copies] == [([], 1), (["close", "end"], 0)]
+
+
+def test_should_wait_for_all_lanes_together_when_it_closes(make: Any) -> None:
+    lane_jobs = make({})
+    for lane in lane_jobs.lanes.values():
+        lane.answer = Future()
+    lane_jobs.close(0.2)
+    assert all(lane.asked == ["close", "end"] for lane in lane_jobs.lanes.values())
 
 
 def test_should_put_all_lanes_into_the_pool_under_names_that_last(make: Any) -> None:

@@ -15,7 +15,15 @@ import pytest
 
 from penstock.errors import LockError, SerializationError
 from penstock.spark.worker import lane_process
-from penstock.spark.worker.lane_process import LaneProcess, end_daemon, end_left, is_of_lane, read_from_lane, run_in_lane
+from penstock.spark.worker.lane_process import (
+    LaneProcess,
+    MisplacedError,
+    end_daemon,
+    end_left,
+    is_of_lane,
+    read_from_lane,
+    run_in_lane,
+)
 from penstock.state.directory import FolderLock
 from tests.harness.waiting import LIMIT
 
@@ -29,6 +37,11 @@ time.sleep(600)
 """
 
 Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(autouse=True)
+def executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_EXECUTOR_ID", "1")
 
 
 @pytest.fixture
@@ -59,8 +72,10 @@ def lock_and_tell(folder: Path, rows: Iterator[Any]) -> Iterator[bytes]:
     yield b"opened"
 
 
-def open_in_lane(folder: Path, before: LaneProcess | None) -> tuple[LaneProcess, int, bytes]:
-    (said,) = run_in_lane("app-1", before, partial(lock_and_tell, folder), iter([0]))
+def open_in_lane(
+    folder: Path, before: LaneProcess | None, executor: str | None = "executor_host_1"
+) -> tuple[LaneProcess, int, bytes]:
+    (said,) = run_in_lane("app-1", executor, before, partial(lock_and_tell, folder), iter([0]))
     return read_from_lane(said)
 
 
@@ -95,6 +110,14 @@ def test_should_end_nobody_on_another_host_or_in_a_second_attempt(
     monkeypatch.setattr(lane_process, "_is_second_attempt", lambda: True)
     with pytest.raises(LockError):
         open_in_lane(tmp_path, here(other.pid))
+    assert other.poll() is None
+
+
+def test_should_end_nobody_and_open_nothing_on_another_executor(start: Start, tmp_path: Path) -> None:
+    """On the same host: the process before is healthy, and has its folders open."""
+    other = start(PENSTOCK_LANE="app-1")
+    with pytest.raises(MisplacedError, match="its job came to executor 1"):
+        open_in_lane(tmp_path, here(other.pid), "executor_host_2")
     assert other.poll() is None
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import StreamsError
 from penstock.spark.driver import lanes as module
 from penstock.spark.driver.lanes import Lane, LaneCancelledError, close_lanes
+from penstock.spark.driver.placement import Executors
 from penstock.spark.worker.lane_process import VARIABLE
 from tests.harness.waiting import LIMIT
 
@@ -138,7 +140,7 @@ def test_should_wait_for_spark_to_end_the_worker_of_an_executor(
         return spark.worker_runs
 
     monkeypatch.setattr(module, "group_runs", group_runs)
-    monkeypatch.setattr(module, "executors", lambda _: [])
+    monkeypatch.setattr(module, "known_places", lambda _: Executors([]))
     job = submitted(lane)
     assert spark.begun.wait(LIMIT)
     lane.cancel("it took too long")
@@ -159,7 +161,7 @@ def test_should_end_a_worker_that_spark_does_not_end(lane: Lane, spark: Spark, m
         return b"ended"
 
     monkeypatch.setattr(module, "_SPARK_ENDS_IN", 0.05)
-    monkeypatch.setattr(module, "executors", lambda _: ["executor_host_0"])
+    monkeypatch.setattr(module, "known_places", lambda _: Executors(["executor_host_0"]))
     monkeypatch.setattr(module, "first_of_partition", run)
     spark.again(ANSWER)
     assert submitted(lane).result(LIMIT) == b"said"  # by now it is known which process it is
@@ -173,3 +175,33 @@ def test_should_end_a_worker_that_spark_does_not_end(lane: Lane, spark: Spark, m
     with pytest.raises(LaneCancelledError):
         job.result(LIMIT)
     assert ended == ["executor_host_0"]
+
+
+ELSEWHERE = b"elsewhere 4"
+
+
+def placed(lane: Lane, spark: Spark, monkeypatch: pytest.MonkeyPatch, said: list[bytes]) -> None:
+    """The lane on an executor, and what its jobs say, one after the other."""
+    spark.master = "spark://host:7077"
+    monkeypatch.setattr(module, "first_of_partition", lambda rows: said.pop(0))
+    lane.move("executor_host_0")
+
+
+def test_should_try_again_what_spark_has_tried_on_another_executor(
+    lane: Lane, spark: Spark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = [ANSWER, ELSEWHERE, ELSEWHERE, ANSWER]
+    placed(lane, spark, monkeypatch, said)
+    monkeypatch.setattr(module, "known_places", lambda _: Executors(["executor_host_0", "executor_host_4"]))
+    assert [submitted(lane).result(LIMIT) for _ in range(2)] == [b"said"] * 2
+    assert not said
+    assert caplog.text.count("came to executor 4") == 1
+    assert "spark.locality.wait" in caplog.text
+
+
+def test_should_fail_if_spark_gives_its_executor_no_more_tasks(lane: Lane, spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    placed(lane, spark, monkeypatch, [ELSEWHERE])
+    refused = {"executor_host_0": "is being decommissioned, or about to end"}
+    monkeypatch.setattr(module, "known_places", lambda _: Executors(["executor_host_4"], refused))
+    with pytest.raises(StreamsError, match=r"executor_host_0, which is being decommissioned.*came to executor 4"):
+        submitted(lane).result(LIMIT)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.spark.driver import placement
-from penstock.spark.driver.placement import NoExecutorsError, choose_places, wait_for_executors
+from penstock.spark.driver.placement import Executors, NoExecutorsError, choose_places, wait_for_executors
 
 _EXECUTORS = st.lists(st.sampled_from("abcde"), min_size=1, unique=True)
 _BEFORE = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg")), max_size=8)
@@ -22,7 +22,7 @@ class _Cluster:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, comes_at: float) -> None:
         self._now = 0.0
         monkeypatch.setattr(placement, "time", SimpleNamespace(monotonic=lambda: self._now, sleep=self._sleep))
-        monkeypatch.setattr(placement, "executors", lambda _: ["executor_host_1"] if self._now >= comes_at else [])
+        monkeypatch.setattr(placement, "known_places", lambda _: Executors(["executor_host_1"] if self._now >= comes_at else []))
         monkeypatch.setattr(placement, "is_local", lambda _: False)
         conf = SimpleNamespace(getAll=list, get=lambda _, default: default)
         self.context: Any = SimpleNamespace(master="spark://host:7077", getConf=lambda: conf)

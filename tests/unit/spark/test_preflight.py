@@ -34,6 +34,8 @@ def test_should_have_nothing_to_say_of_settings_that_work(settings: dict[str, st
             {**CLUSTER, "spark.speculation": "true", "spark.speculation.task.duration.threshold": "5s"},
             ["spark.speculation.task.duration.threshold", "refused"],
         ),
+        ({"spark.task.cpus": "two"}, ["spark.task.cpus=two is not a whole number"]),
+        ({**CLUSTER, "spark.executor.cores": "two"}, ["spark.executor.cores=two is not a whole number"]),
         ({"spark.master": "local[2]", "spark.task.cpus": "3"}, ["spark.task.cpus=3", "local[2]", "spark.master to local[3]"]),
         ({"spark.master": "local", "spark.task.cpus": "2"}, ["spark.task.cpus=2"]),
         (
@@ -91,6 +93,7 @@ def test_should_support_the_versions_that_are_installed_with_it() -> None:
         ({"spark.master": "local[2]", "spark.scheduler.pool": "lanes"}, "spark.scheduler.pool=lanes has no effect"),
         ({**DYNAMIC, "spark.dynamicAllocation.executorIdleTimeout": "30s"}, "executorIdleTimeout=30s"),
         ({"spark.master": "spark://host:7077"}, "spark.locality.wait=3s"),
+        ({**CLUSTER, "spark.executor.pyspark.memory": "700m"}, "spark.executor.pyspark.memory=700m"),
     ],
 )
 def test_should_warn_of_what_is_unwise(settings: dict[str, str], words: str) -> None:

@@ -40,7 +40,7 @@ from penstock import (
     Windowed,
 )
 from penstock.dsl.options import Consumed, Grouped
-from penstock.query.own_queries import query_of
+from penstock.query.custom_queries import decode_query
 from penstock.query.queries import RangeQuery
 from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.execution import run_query
@@ -605,7 +605,7 @@ def test_should_put_what_a_store_of_bytes_alone_knows_to_it(lane: Lane, monkeypa
     counts, partition = lane.open("in_memory-counts"), lane.partition("in_memory-counts")
     plain = run_query(partition, WordsLike("t"), PositionBound.unbounded())
     assert plain.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
-    assert "MeteredTimestampedKeyValueStore" in plain.failure_message
+    assert "MeteredKeyValueStore" in plain.failure_message
     engine = type(bytes_below_cache(counts))
     monkeypatch.setattr(engine, "query", lambda self, query, bound, config: QueryResult.for_result(query.start), raising=False)
     assert run_query(partition, WordsLike("t"), PositionBound.unbounded()).result == "t"
@@ -615,6 +615,6 @@ def test_should_put_what_a_store_of_bytes_alone_knows_to_it(lane: Lane, monkeypa
 def test_should_refuse_a_query_whose_class_the_lane_does_not_know(lane: Lane) -> None:
     lane.tasks.stores["words"] = WordSets("words")
     with pytest.raises(InvalidStateStoreError, match=r"elsewhere\.Unknown is not known where the store is"):
-        query_of(("elsewhere", "Unknown", {}))
+        decode_query(("elsewhere", "Unknown", {}))
     with pytest.raises(InvalidStateStoreError, match="kind of its own"):
         readable_store(lane.application, TASK, "words")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.columns.columns import ProducedColumns
+from penstock.batches.record_batch import ProducedBatch
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.record import Headers, ProducedRecord
@@ -81,7 +81,7 @@ def test_should_write_slices_and_chosen_rows_as_they_are() -> None:
 
 def test_should_be_made_of_what_sinks_write() -> None:
     records = [ProducedRecord(*TARGET, *row, some) for row, some in zip(ROWS, HEADERS)]
-    columns = ProducedColumns(*TARGET, *map(list, zip(*ROWS)), HEADERS)
+    columns = ProducedBatch(*TARGET, *map(list, zip(*ROWS)), HEADERS)
     assert rows_of(RecordBlock.of_records(records)) == rows_of(RecordBlock.of_columns(columns))
     assert RecordBlock.of_records([record._replace(headers=()) for record in records]).headers is None
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import Consumed, Grouped, Repartitioned, Serdes, StreamsBuilder, StreamsConfig, TaskId, TopicPartition
-from penstock.columns.columns import ProducedColumns, RawColumns, records_of
+from penstock.batches.record_batch import ProducedBatch, RawBatch, records_of
 from penstock.hashing import default_partition
 from penstock.record import Headers, ProducedRecord, RawRecord
 from penstock.spark.plan import Plan, make_plan
@@ -63,8 +63,8 @@ def as_read(written: Any) -> list[RawRecord]:
         log.append(RawRecord(topic, partition, len(log), timestamp, key, value, headers))
     found = []
     for partition, log in sorted(logs.items()):
-        for part, offset in expand(RawColumns.of(*partition, log), partition.topic == COUNTED):
-            columns = part if isinstance(part, RawColumns) else part.columns(partition, [offset] * len(part))
+        for part, offset in expand(RawBatch.of(*partition, log), partition.topic == COUNTED):
+            columns = part if isinstance(part, RawBatch) else part.columns(partition, [offset] * len(part))
             found += list(columns)
     return found
 
@@ -129,7 +129,7 @@ def test_should_write_each_record_to_the_partition_of_its_key(format: str) -> No
 @pytest.mark.parametrize("drained", [True, False])
 def test_should_leave_records_in_the_partition_that_a_partitioner_has_chosen(drained: bool) -> None:
     outputs: list[Any] = [*records(b"a", b"b", partition=1), *records(b"c", b"d", partition=0)]
-    columns = ProducedColumns(TOPIC, 1, [b"e", None], [b"", None], [8, 9], None)
+    columns = ProducedBatch(TOPIC, 1, [b"e", None], [b"", None], [8, 9], None)
     made = repartitions(drained=drained)
     routed = made.route({FIRST: [*outputs, columns]})
     if drained:
@@ -170,7 +170,7 @@ def test_should_number_records_that_are_handed_over_beyond_all_before() -> None:
 @pytest.mark.parametrize("format", ["blocks", "records"])
 def test_should_write_back_what_was_not_processed(format: str) -> None:
     rows = [RawRecord(*TARGETS[1], 7 + n, n, key, b"v", (("h", b"%d" % n),)) for n, key in enumerate((b"a", None, b"c"))]
-    written = repartitions(format).write_back(RawColumns.of(*TARGETS[1], rows))
+    written = repartitions(format).write_back(RawBatch.of(*TARGETS[1], rows))
     found = as_read(written)
     assert [(r.partition, r.timestamp, r.key, r.value, r.headers) for r in found] == [
         (1, r.timestamp, r.key, r.value, r.headers) for r in rows
@@ -236,8 +236,8 @@ def test_should_never_make_a_block_of_a_users_record_with_the_reserved_header() 
 def test_should_take_what_cannot_be_read_as_a_block_for_a_plain_record(value: bytes | None, version: bytes | None) -> None:
     """An application in Java passes headers on."""
     rows = [RawRecord(*TARGETS[0], 3, 1, b"k", value, ((BLOCK_HEADER, version),)), RawRecord(*TARGETS[0], 4, 2, b"l", b"v", ())]
-    [(part, offset)] = expand(RawColumns.of(*TARGETS[0], rows), False)
-    assert isinstance(part, RawColumns)
+    [(part, offset)] = expand(RawBatch.of(*TARGETS[0], rows), False)
+    assert isinstance(part, RawBatch)
     assert list(part) == rows
     assert offset == 4
 
@@ -245,9 +245,9 @@ def test_should_take_what_cannot_be_read_as_a_block_for_a_plain_record(value: by
 def test_should_take_a_block_of_counts_for_a_plain_record_where_nothing_is_counted() -> None:
     counts = RecordBlock(pa.array([b"k"]), pa.array([b""]), np.array([1]), None, np.array([3])).to_bytes()
     rows = [RawRecord(*TARGETS[0], 3, 1, None, counts, ((BLOCK_HEADER, b"1"),))]
-    [(part, _)] = expand(RawColumns.of(*TARGETS[0], rows), takes_counts=False)
-    assert isinstance(part, RawColumns)
-    [(part, _)] = expand(RawColumns.of(*TARGETS[0], rows), takes_counts=True)
+    [(part, _)] = expand(RawBatch.of(*TARGETS[0], rows), takes_counts=False)
+    assert isinstance(part, RawBatch)
+    [(part, _)] = expand(RawBatch.of(*TARGETS[0], rows), takes_counts=True)
     assert isinstance(part, RecordBlock)
 
 
@@ -256,14 +256,14 @@ def test_should_split_what_was_read_into_rows_and_blocks_in_their_order() -> Non
     plain = RawRecord(*TARGETS[0], 0, 5, b"k", b"v", ())
     block = RawRecord(*TARGETS[0], 0, first.timestamp, None, first.value, first.headers)
     log = [row._replace(offset=10 + 2 * at) for at, row in enumerate([plain, plain, block, block, plain])]
-    found = expand(RawColumns.of(*TARGETS[0], log), False)
-    assert [(isinstance(part, RawColumns), len(part), offset) for part, offset in found] == [
+    found = expand(RawBatch.of(*TARGETS[0], log), False)
+    assert [(isinstance(part, RawBatch), len(part), offset) for part, offset in found] == [
         (True, 2, 12),
         (False, 2, 14),
         (False, 2, 16),
         (True, 1, 18),
     ]
-    assert expand(RawColumns.of(*TARGETS[0], []), False) == []
+    assert expand(RawBatch.of(*TARGETS[0], []), False) == []
 
 
 def test_should_split_blocks_that_brokers_would_not_take() -> None:

@@ -26,6 +26,7 @@ class Recorded:
         self.key, self.index = application.key, index
         self.ran: list[int] = []
         self.closed: list[str] = []
+        self.is_closed = False
         self.queries: Any = type("Queries", (), {"address": "socket"})
         self.tasks: Any = type("Tasks", (), {"close_dirty": lambda: self.closed.append("dirty")})
 
@@ -92,6 +93,30 @@ def test_should_keep_nothing_after_a_failure(
     assert run(3, TASKS).lost
     run(4)
     assert len(threads) == 2
+
+
+def test_should_begin_anew_in_a_process_whose_thread_was_closed(threads: list[Recorded]) -> None:
+    """Its executor was to get no more tasks, and gets some after all."""
+    run(1)
+    threads[0].is_closed = True
+    assert run(2, TASKS).lost
+    assert threads[0].closed == ["closed"]
+    run(3)
+    assert run(4, TASKS).iterations == 2
+    assert [thread.ran for thread in threads] == [[1], [3, 4]]
+
+
+def test_should_name_the_memory_that_a_worker_has_used_up(threads: list[Recorded], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lookup fails too then."""
+    run(1)
+    monkeypatch.setattr(Recorded, "error", LookupError("unknown encoding: idna"))
+    monkeypatch.setattr(module.resource, "getrlimit", lambda which: (700 << 20, 700 << 20))
+    for used, words in ((650, "limited to 700 MB by spark.executor.pyspark.memory"), (100, "unknown encoding: idna")):
+        monkeypatch.setattr(module, "_address_space", lambda used=used: used << 20)
+        failure = run(2).failure
+        assert failure is not None
+        assert failure.message.count(words) == 1
+        assert ("memory" in failure.message) == (used == 650)
 
 
 def test_should_not_take_ctrl_c_for_a_failure(threads: list[Recorded], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from penstock.errors import SerializationError
 from penstock.hashing import default_partition
 from penstock.ids import TaskId, TopicPartition
 from penstock.record import ProducedRecord, Record
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.runtime.sink_format import SinkFormat
 from penstock.serdes.codecs import serialize_bytes
 from penstock.spark.vectors import is_vector

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.vectors import Vector
 
 LINES = [TopicPartition("lines", 0), TopicPartition("lines", 1)]

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from penstock import ProductionError
-from penstock.columns.columns import ProducedColumns
+from penstock.batches.record_batch import ProducedBatch
 from penstock.kafka.produce import RecordsRefusedError, Verdict
 from penstock.record import ProducedRecord
 from penstock.spark.worker.write_turn import TurnPart, records_of, write_turn
@@ -114,7 +114,7 @@ def test_should_commit_everything_but_what_is_given_up() -> None:
 def test_should_find_refused_records_among_columns(transactional: bool) -> None:
     producer, collector = Limited(transactional), Collector()
     values: list[bytes | None] = [b"1", LARGE[0], b"2", LARGE[0]]
-    columns = ProducedColumns("out", None, [b""] * 4, values, [0] * 4)  # type: ignore[list-item]
+    columns = ProducedBatch("out", None, [b""] * 4, values, [0] * 4)  # type: ignore[list-item]
     write_turn(producer, [TurnPart(collector, [columns], [])], producer.finish)  # type: ignore[arg-type]
     assert set(producer.committed) == {b"1", b"2", b"letter"}
     assert collector.asked == [LARGE[0], LARGE[0]]  # equal records are asked about one by one

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock import TaskId, TopicPartition
-from penstock.columns.columns import RawColumns, records_of
+from penstock.batches.record_batch import RawBatch, records_of
 from penstock.record import ProducedRecord, RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
+from penstock.runtime.offset_metadata import OffsetAndMetadata, with_own_offset
 from penstock.spark.vectors import Vector
 from penstock.spark.worker.vector_upgrade import shuffle_target
 from tests.unit.spark.crash_cases import PARTITIONS, Case
@@ -77,7 +77,7 @@ def commit_vectors(case: Case, brokers: Brokers, folder: Path, positions: Positi
         for other in inputs:
             if other.topic != topic:
                 first = brokers.committed_records(other)[:3]
-                tasks.running[task].task.add_records(other, RawColumns.of(*other, first), 3)
+                tasks.running[task].task.add_records(other, RawBatch.of(*other, first), 3)
         tasks.process(task, dict.fromkeys(inputs, 0))
         commit = tasks.prepare_commit(task)
         for record in records_of((*commit.outputs, *commit.changelogs)):
@@ -101,7 +101,7 @@ def _in_range(position: tuple[int, int], brokers: Brokers, source: TopicPartitio
 def _made_of(old: Instance, task: TaskId, source: TopicPartition, raw: RawRecord) -> list[ProducedRecord]:
     """What a sub-topology makes of one record."""
     [thread] = old.threads.values()
-    thread.tasks.running[task].task.add_records(source, RawColumns.of(*source, [raw]), raw.offset + 1)
+    thread.tasks.running[task].task.add_records(source, RawBatch.of(*source, [raw]), raw.offset + 1)
     thread.tasks.process(task, {source: 0})
     commit = thread.tasks.prepare_commit(task)
     assert not commit.changelogs
@@ -113,7 +113,7 @@ def _give(old: Instance, task: TaskId, partition: TopicPartition, record: Produc
     """Queue a record for a task behind the repartition."""
     [thread] = old.threads.values()
     raw = RawRecord(*partition, number, record.timestamp, record.key, record.value, record.headers)
-    thread.tasks.running[task].task.add_records(partition, RawColumns.of(*partition, [raw]), number + 1)
+    thread.tasks.running[task].task.add_records(partition, RawBatch.of(*partition, [raw]), number + 1)
 
 
 def _write(brokers: Brokers, record: ProducedRecord) -> None:

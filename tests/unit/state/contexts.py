@@ -120,17 +120,6 @@ class FakeStoreContext(StateStoreContext):
         self.stream_time_ms = max(self.stream_time_ms, timestamp)
         return self
 
-    def log_columns(
-        self,
-        store_name: str,
-        keys: list[bytes],
-        values: list[bytes | None],
-        timestamps: list[int],
-        headers: list[Headers] | None = None,
-    ) -> None:
-        for key, value, timestamp, some in zip(keys, values, timestamps, headers or [()] * len(keys), strict=True):
-            self.log_change(store_name, key, value, timestamp, some)
-
     def changelog_partition(self, store_name: str) -> TopicPartition:
         """The changelog partition of a store of this task."""
         return TopicPartition(f"{APPLICATION_ID}-{store_name}-changelog", self._task_id.partition)

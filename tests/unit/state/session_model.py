@@ -9,11 +9,11 @@ from typing import Any
 
 from penstock.ids import TopicPartition
 from penstock.serdes.serde import Serdes
+from penstock.state.builders import SessionStoreBuilder
 from penstock.state.engines.segmented import SegmentedBytesStore
 from penstock.state.engines.session_rocksdb import RocksDBSessionStore
 from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore, TimeOrderedSessionSegmentedBytesStore
 from penstock.state.keys.session import SessionKeySchema
-from penstock.state.windowed_builders import SessionStoreBuilder
 from penstock.state.windowed_suppliers import InMemorySessionBytesStoreSupplier, SessionBytesStoreSupplier
 from penstock.windows import SessionWindow, Windowed
 

@@ -12,20 +12,22 @@ from hypothesis import strategies as st
 
 from penstock.ids import TopicPartition
 from penstock.serdes.serde import Serdes
-from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.builders import KeyValueStoreBuilder
 from penstock.state.restore import StoreRestorer
 from penstock.state.store import ValueAndTimestamp
+from penstock.state.stores import Stores
 from penstock.state.suppliers import (
     InMemoryKeyValueBytesStoreSupplier,
     LruMapBytesStoreSupplier,
     RocksDBKeyValueBytesStoreSupplier,
 )
+from penstock.state.value_formats import TIMESTAMPED
 from tests.unit.state.contexts import FakeStoreContext
 
 CHANGELOG = TopicPartition("app-store-changelog", 0)
 SUPPLIERS: dict[str, Callable[[], Any]] = {
     "rocksdb": lambda: RocksDBKeyValueBytesStoreSupplier("store"),
-    "rocksdb-timestamped": lambda: RocksDBKeyValueBytesStoreSupplier("store", timestamped=True),
+    "rocksdb-timestamped": lambda: RocksDBKeyValueBytesStoreSupplier("store", TIMESTAMPED),
     "in-memory": lambda: InMemoryKeyValueBytesStoreSupplier("store"),
     "lru": lambda: LruMapBytesStoreSupplier("store", 1000),
 }
@@ -116,7 +118,7 @@ class Model:
 
 
 def _builder(supplier: str, timestamped: bool, caching: bool) -> Any:
-    kind = TimestampedKeyValueStoreBuilder if timestamped else KeyValueStoreBuilder
+    kind = Stores.timestamped_key_value_store_builder if timestamped else KeyValueStoreBuilder
     builder = kind(SUPPLIERS[supplier](), Serdes.bytes(), Serdes.bytes())
     return builder.with_caching_enabled() if caching else builder
 

@@ -9,10 +9,10 @@ import pytest
 
 from penstock.ids import TopicPartition
 from penstock.serdes.serde import Serdes
+from penstock.state.builders import ListValueStoreBuilder
 from penstock.state.layers.list_value import appended
 from penstock.state.restore import StoreRestorer
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
-from penstock.state.windowed_builders import ListValueStoreBuilder
 from tests.unit.state.contexts import FakeStoreContext
 from tests.unit.state.window_model import read
 

@@ -14,6 +14,7 @@ from penstock.state.engines.memory import InMemoryKeyValueStore
 from penstock.state.engines.session_memory import InMemorySessionStore
 from penstock.state.engines.window_memory import InMemoryWindowStore
 from penstock.state.reading import part_reader
+from penstock.windows import MAX_TIMESTAMP
 
 
 def in_parts(store: Any, method: str, *arguments: Any, budget: int = 3) -> list[Any]:
@@ -57,12 +58,12 @@ def test_should_read_keys_in_parts(store: Any) -> None:
         for _ in range(15):
             key = b"%03d" % chance.randrange(60)
             store.put(key, None if chance.random() < 0.3 else b"v%d" % round_)
-        alike(store, "all")
-        alike(store, "reverse_all")
-        alike(store, "range", b"010", b"040")
-        alike(store, "range", None, b"040")
-        alike(store, "reverse_range", b"010", None)
-        alike(store, "range", b"040", b"010")
+        alike(store, "all", True)
+        alike(store, "all", False)
+        alike(store, "range", b"010", b"040", True)
+        alike(store, "range", None, b"040", True)
+        alike(store, "range", b"010", None, False)
+        alike(store, "range", b"040", b"010", True)
         alike(store, "prefix_scan", b"02", as_is)
     assert part_reader(store, "get", (b"a",)) is None
 
@@ -75,14 +76,14 @@ def test_should_read_windows_in_parts(duplicates: bool) -> None:
         for _ in range(25):
             key = b"%02d" % chance.randrange(12)
             store.put(key, None if chance.random() < 0.2 else b"v%d" % round_, 60 * round_ + chance.randrange(5))
-        for backward in ("", "backward_"):
-            alike(store, f"{backward}all")
-            alike(store, f"{backward}fetch_all", 100, 400)
-            alike(store, f"{backward}fetch_key_range", b"03", b"08", 0, 10_000)
-            alike(store, f"{backward}fetch_key_range", None, b"05", 60, 61)
-            alike(store, f"{backward}fetch_key_range", b"08", b"03", 0, 10_000)
-            alike(store, f"{backward}fetch_range", b"05", 0, 500)
-            alike(store, f"{backward}fetch_range", b"nobody", 0, 500)
+        for forward in (True, False):
+            alike(store, "fetch_all", 0, MAX_TIMESTAMP, forward)
+            alike(store, "fetch_all", 100, 400, forward)
+            alike(store, "fetch_key_range", b"03", b"08", 0, 10_000, forward)
+            alike(store, "fetch_key_range", None, b"05", 60, 61, forward)
+            alike(store, "fetch_key_range", b"08", b"03", 0, 10_000, forward)
+            alike(store, "fetch_range", b"05", 0, 500, forward)
+            alike(store, "fetch_range", b"nobody", 0, 500, forward)
     assert part_reader(store, "fetch", (b"a", 1)) is None
 
 
@@ -94,12 +95,12 @@ def test_should_read_sessions_in_parts() -> None:
             start = 60 * round_ + chance.randrange(5)
             window = SessionWindow(start, start + chance.randrange(3))
             store.put(Windowed(b"%02d" % chance.randrange(12), window), None if chance.random() < 0.2 else b"v%d" % round_)
-        for backward in ("", "backward_"):
-            alike(store, f"{backward}fetch", b"05")
-            alike(store, f"{backward}fetch_key_range", b"03", b"08")
-            alike(store, f"{backward}find_sessions", b"05", 100, 500)
-            alike(store, f"{backward}find_sessions_key_range", None, None, 100, 500)
-            alike(store, f"{backward}find_sessions_key_range", b"08", b"03", 100, 500)
+        for forward in (True, False):
+            alike(store, "find_sessions", b"05", 0, MAX_TIMESTAMP, forward)
+            alike(store, "find_sessions_key_range", b"03", b"08", 0, MAX_TIMESTAMP, forward)
+            alike(store, "find_sessions", b"05", 100, 500, forward)
+            alike(store, "find_sessions_key_range", None, None, 100, 500, forward)
+            alike(store, "find_sessions_key_range", b"08", b"03", 100, 500, forward)
     assert part_reader(store, "fetch_session", (b"a", 1, 2)) is None
 
 
@@ -140,21 +141,31 @@ def test_should_find_what_stays_whatever_comes_and_goes_between_parts(forward: b
 def of_kind(kind: str, forward: bool) -> Any:
     if kind == "key-value":
         key_value = opened(InMemoryKeyValueStore("s"))
-        return key_value, key_value.put, "all" if forward else "reverse_all", ()
+        return key_value, key_value.put, "all", (forward,)
     if kind == "window":
         windows = opened(InMemoryWindowStore("s", 1_000, 10, False))
-        return windows, lambda key, value: windows.put(key, value, 100), "all" if forward else "backward_all", ()
+        return windows, lambda key, value: windows.put(key, value, 100), "fetch_all", (0, MAX_TIMESTAMP, forward)
     sessions = opened(InMemorySessionStore("s", 1_000))
-    method = "find_sessions_key_range" if forward else "backward_find_sessions_key_range"
     window = SessionWindow(5, 9)
-    return sessions, lambda key, value: sessions.put(Windowed(key, window), value), method, (None, None, 0, 10_000)
+    return (
+        sessions,
+        lambda key, value: sessions.put(Windowed(key, window), value),
+        "find_sessions_key_range",
+        (
+            None,
+            None,
+            0,
+            10_000,
+            forward,
+        ),
+    )
 
 
 def test_should_keep_no_order_of_what_is_gone() -> None:
     store = opened(InMemoryWindowStore("s", 100, 10, False))
     for number in range(10):
         store.put(b"%d" % number, b"v", 50)
-    in_parts(store, "all")
+    in_parts(store, "fetch_all", 0, MAX_TIMESTAMP, True)
     assert store._orders
     store.put(b"late", b"v", 500)
     assert not store._orders

@@ -8,14 +8,16 @@ import pytest
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
 from penstock.serdes.serde import Serdes
-from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
-from penstock.state.restore import StoreRestorer, converter_for_store, identity, raw_value_to_timestamped_value
+from penstock.state.builders import KeyValueStoreBuilder
+from penstock.state.restore import StoreRestorer, converter_for_store
 from penstock.state.store import ValueAndTimestamp
+from penstock.state.stores import Stores
 from penstock.state.suppliers import (
     InMemoryKeyValueBytesStoreSupplier,
     LruMapBytesStoreSupplier,
     RocksDBKeyValueBytesStoreSupplier,
 )
+from penstock.state.value_formats import TIMESTAMPED
 from tests.unit.state.contexts import FakeStoreContext
 
 CHANGELOG = TopicPartition("app-store-changelog", 0)
@@ -28,9 +30,9 @@ def _opened(tmp_path: Path, builder: Any) -> tuple[Any, FakeStoreContext]:
     return store, context
 
 
-def _timestamped_builder() -> TimestampedKeyValueStoreBuilder:
-    return TimestampedKeyValueStoreBuilder(
-        RocksDBKeyValueBytesStoreSupplier("store", timestamped=True), Serdes.string(), Serdes.string()
+def _timestamped_builder() -> KeyValueStoreBuilder:
+    return Stores.timestamped_key_value_store_builder(
+        RocksDBKeyValueBytesStoreSupplier("store", TIMESTAMPED), Serdes.string(), Serdes.string()
     )
 
 
@@ -136,20 +138,21 @@ def test_should_not_log_what_an_lru_map_evicts_while_it_is_restored(tmp_path: Pa
 
 
 def test_should_convert_for_timestamped_engines_only(tmp_path: Path) -> None:
-    record = _record(0, b"a", b"v", timestamp=50)
-    assert raw_value_to_timestamped_value(record).value == bytes.fromhex("000000000000003276")
-    assert raw_value_to_timestamped_value(_record(0, b"a", None)).value is None
-    assert identity(record) is record
+    def converted(builder: Any, value: bytes | None) -> bytes | None:
+        convert = converter_for_store(builder.build())
+        record = _record(0, b"a", value, timestamp=50)
+        return (record if convert is None else convert(record)).value
 
-    in_memory = TimestampedKeyValueStoreBuilder(InMemoryKeyValueBytesStoreSupplier("store"), None, None).with_caching_enabled()
-    lru = TimestampedKeyValueStoreBuilder(LruMapBytesStoreSupplier("store", 3), None, None)
-    adapted = TimestampedKeyValueStoreBuilder(RocksDBKeyValueBytesStoreSupplier("store"), None, None)
-    plain = KeyValueStoreBuilder(InMemoryKeyValueBytesStoreSupplier("store"), None, None)
-    assert converter_for_store(_timestamped_builder().build()) is raw_value_to_timestamped_value
-    assert converter_for_store(in_memory.build()) is raw_value_to_timestamped_value
-    assert converter_for_store(lru.build()) is raw_value_to_timestamped_value
-    assert converter_for_store(adapted.build()) is identity
-    assert converter_for_store(plain.build()) is identity
+    memory = InMemoryKeyValueBytesStoreSupplier("store")
+    in_memory = Stores.timestamped_key_value_store_builder(memory, None, None).with_caching_enabled()
+    lru = Stores.timestamped_key_value_store_builder(LruMapBytesStoreSupplier("store", 3), None, None)
+    adapted = Stores.timestamped_key_value_store_builder(RocksDBKeyValueBytesStoreSupplier("store"), None, None)
+    plain = KeyValueStoreBuilder(memory, None, None)
+    for timestamped in (_timestamped_builder(), in_memory, lru):
+        assert converted(timestamped, b"v") == bytes.fromhex("000000000000003276")
+        assert converted(timestamped, None) is None
+    assert converted(adapted, b"v") == b"v"
+    assert converted(plain, b"v") == b"v"
 
 
 def test_should_look_at_headers_only_where_a_store_keeps_them(tmp_path: Path) -> None:

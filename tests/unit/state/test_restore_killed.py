@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from penstock.columns.columns import RawColumns
+from penstock.batches.record_batch import RawBatch
 from penstock.ids import TopicPartition
 from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.restore import StoreRestorer
+from penstock.state.value_formats import TIMESTAMPED
 
 CHANGELOG = TopicPartition("counts-changelog", 0)
 STEP = 2_000
 
 
 def open_store(folder: Path) -> RocksDBStore:
-    store = RocksDBStore("counts", timestamped=True)
+    store = RocksDBStore("counts", value_format=TIMESTAMPED)
     store.open_db({}, folder)
     return store
 
@@ -33,7 +34,7 @@ def restore_for_ever(folder: Path) -> None:
         start = restorer.next_offset or 0
         offsets = range(start, start + STEP)
         keys: list[bytes | None] = [b"%d" % offset for offset in offsets]
-        restorer.restore(RawColumns(*CHANGELOG, offsets, list(offsets), keys, [b"v"] * STEP))
+        restorer.restore(RawBatch(*CHANGELOG, offsets, list(offsets), keys, [b"v"] * STEP))
         print(start, flush=True)
 
 

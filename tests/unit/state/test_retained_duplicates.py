@@ -9,9 +9,10 @@ import pytest
 
 from penstock.ids import TopicPartition
 from penstock.serdes.serde import Serdes
+from penstock.state.builders import WindowStoreBuilder
 from penstock.state.restore import StoreRestorer
+from penstock.state.stores import Stores
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
-from penstock.state.windowed_builders import TimestampedWindowStoreWithHeadersBuilder, WindowStoreBuilder
 from penstock.state.windowed_suppliers import in_memory_window_store, persistent_window_store
 from penstock.windows import TimeWindow, Windowed
 from tests.unit.state.contexts import FakeStoreContext
@@ -71,7 +72,7 @@ def test_should_log_each_value_under_a_sequence_number(supplier: Any, tmp_path: 
 @suppliers
 def test_should_count_on_where_single_values_and_many_at_once_alternate(supplier: Any, tmp_path: Path) -> None:
     context = FakeStoreContext(tmp_path)
-    store: Any = TimestampedWindowStoreWithHeadersBuilder(supplier, Serdes.string(), Serdes.string()).build()
+    store: Any = Stores.timestamped_window_store_with_headers_builder(supplier, Serdes.string(), Serdes.string()).build()
     store.init(context, store)
     assert store.takes_duplicates
     store.put("k", ValueTimestampHeaders("a", 5, ()), 5)

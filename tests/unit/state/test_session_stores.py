@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.serdes.serde import Serdes
+from penstock.state.builders import SessionStoreBuilder
 from penstock.state.restore import StoreRestorer
-from penstock.state.windowed_builders import SessionStoreBuilder
 from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
 from tests.unit.state.contexts import FakeStoreContext
 from tests.unit.state.session_model import CHANGELOG, KINDS, NAME, Kind, ModelWithCache

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from penstock.ids import TopicPartition
 from penstock.serdes.serde import Serdes
+from penstock.state.builders import VersionedKeyValueStoreBuilder
 from penstock.state.restore import StoreRestorer
 from penstock.state.store import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedRecord
-from penstock.state.windowed_builders import VersionedKeyValueStoreBuilder
 from penstock.state.windowed_suppliers import RocksDbVersionedKeyValueBytesStoreSupplier
 from tests.unit.state.contexts import FakeStoreContext
 

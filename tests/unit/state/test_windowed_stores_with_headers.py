@@ -10,9 +10,9 @@ import pytest
 from penstock.ids import TopicPartition
 from penstock.serdes.serde import Serdes
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
-from penstock.state.capabilities import has_headers
 from penstock.state.restore import StoreRestorer
 from penstock.state.stores import Stores
+from penstock.state.value_formats import format_of
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 from penstock.windows import SessionWindow, Windowed
 from tests.unit.state.contexts import FakeStoreContext
@@ -48,7 +48,7 @@ def restored(builder: Any, context: FakeStoreContext, folder: Path) -> Any:
 def test_should_keep_timestamp_and_headers_of_windows(supplier: Any, caching: bool, tmp_path: Path) -> None:
     builder = Stores.timestamped_window_store_with_headers_builder(supplier, Serdes.string(), Serdes.string())
     store, context = opened(builder, tmp_path / "live", caching)
-    assert has_headers(store)
+    assert format_of(store).keeps_headers
     value = ValueTimestampHeaders("v", 7, HEADERS)
     store.put("k", value, 0)
     assert store.fetch("k", 0) == value
@@ -69,7 +69,7 @@ def test_should_keep_timestamp_and_headers_of_windows(supplier: Any, caching: bo
 def test_should_keep_headers_of_sessions(supplier: Any, caching: bool, tmp_path: Path) -> None:
     builder = Stores.session_store_with_headers_builder(supplier, Serdes.string(), Serdes.string())
     store, context = opened(builder, tmp_path / "live", caching)
-    assert has_headers(store)
+    assert format_of(store).keeps_headers
     value = AggregationWithHeaders("v", HEADERS)
     context.at(6)
     store.put(SESSION, value)
@@ -97,7 +97,7 @@ def test_should_keep_headers_of_sessions(supplier: Any, caching: bool, tmp_path:
 def test_should_lose_what_a_simpler_window_store_cannot_keep(supplier: Any, expected: Any, tmp_path: Path) -> None:
     builder = Stores.timestamped_window_store_with_headers_builder(supplier, Serdes.string(), Serdes.string())
     store, context = opened(builder, tmp_path / "live")
-    assert not has_headers(store)
+    assert not format_of(store).keeps_headers
     store.put("k", ValueTimestampHeaders("v", 7, HEADERS), 0)
     assert store.fetch("k", 0) == expected
     assert [(change.value, change.timestamp, change.headers) for change in context.changes] == [(b"v", 7, HEADERS)]

@@ -10,19 +10,20 @@ from typing import Any
 import pytest
 
 from penstock.serdes.serde import Serdes
-from penstock.state.capabilities import is_timestamped, is_versioned
+from penstock.state.builders import (
+    ListValueStoreBuilder,
+    SessionStoreBuilder,
+    VersionedKeyValueStoreBuilder,
+    WindowStoreBuilder,
+)
+from penstock.state.capabilities import is_versioned
 from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore
 from penstock.state.engines.window_memory import InMemoryWindowStore
 from penstock.state.engines.window_time_ordered import RocksDBTimeOrderedWindowStore
 from penstock.state.store import ValueAndTimestamp
+from penstock.state.stores import Stores
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier
-from penstock.state.windowed_builders import (
-    ListValueStoreBuilder,
-    SessionStoreBuilder,
-    TimestampedWindowStoreBuilder,
-    VersionedKeyValueStoreBuilder,
-    WindowStoreBuilder,
-)
+from penstock.state.value_formats import PLAIN, TIMESTAMPED, format_of
 from penstock.state.windowed_suppliers import (
     RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
     RocksDbTimeOrderedSessionBytesStoreSupplier,
@@ -111,7 +112,7 @@ def test_should_make_the_engines_that_emit_at_window_close() -> None:
     windows = RocksDbIndexedTimeOrderedWindowBytesStoreSupplier.create("s", 1000, 10, False, True).get()
     assert isinstance(windows, RocksDBTimeOrderedWindowStore)
     assert windows.has_index
-    assert is_timestamped(windows)
+    assert format_of(windows) is TIMESTAMPED
     sessions = RocksDbTimeOrderedSessionBytesStoreSupplier("s", 1000).get()
     assert isinstance(sessions, RocksDBTimeOrderedSessionStore)
     assert sessions.has_index
@@ -120,9 +121,9 @@ def test_should_make_the_engines_that_emit_at_window_close() -> None:
 BUILDERS: list[Any] = [
     WindowStoreBuilder(persistent_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
     WindowStoreBuilder(in_memory_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
-    TimestampedWindowStoreBuilder(persistent_timestamped_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
-    TimestampedWindowStoreBuilder(in_memory_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
-    TimestampedWindowStoreBuilder(
+    Stores.timestamped_window_store_builder(persistent_timestamped_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
+    Stores.timestamped_window_store_builder(in_memory_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
+    Stores.timestamped_window_store_builder(
         RocksDbIndexedTimeOrderedWindowBytesStoreSupplier.create("s", 1000, 10, False, True), Serdes.string(), Serdes.string()
     ),
     SessionStoreBuilder(persistent_session_store("s", 1000), Serdes.string(), Serdes.string()),
@@ -142,7 +143,7 @@ def test_should_pickle_and_build_a_new_store_each_time(builder: Any) -> None:
     assert first.name == "s"
     assert not first.is_open
     assert is_versioned(first) is isinstance(builder, VersionedKeyValueStoreBuilder)
-    assert is_timestamped(first) is isinstance(builder, TimestampedWindowStoreBuilder)
+    assert format_of(first) is builder.value_format
 
 
 @pytest.mark.parametrize("builder", BUILDERS, ids=lambda builder: type(builder).__name__)
@@ -176,8 +177,10 @@ def test_should_stack_the_layers() -> None:
 
 def test_should_keep_a_plain_store_plain_under_a_timestamped_builder(tmp_path: Path) -> None:
     context = FakeStoreContext(tmp_path)
-    store = TimestampedWindowStoreBuilder(persistent_window_store("s", 1000, 10), Serdes.string(), Serdes.string()).build()
-    assert not is_timestamped(store)
+    store = Stores.timestamped_window_store_builder(
+        persistent_window_store("s", 1000, 10), Serdes.string(), Serdes.string()
+    ).build()
+    assert format_of(store) is PLAIN
     store.init(context, store)
     store.put("k", ValueAndTimestamp("v", 7), 0)
     assert store.fetch("k", 0) == ValueAndTimestamp("v", -1)

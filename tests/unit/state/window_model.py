@@ -10,8 +10,10 @@ from typing import Any
 
 from penstock.ids import TopicPartition
 from penstock.serdes.serde import Serdes
+from penstock.state.builders import WindowStoreBuilder
 from penstock.state.restore import StoreRestorer
-from penstock.state.windowed_builders import TimestampedWindowStoreBuilder, WindowStoreBuilder
+from penstock.state.stores import Stores
+from penstock.state.value_formats import PLAIN, TIMESTAMPED
 from penstock.state.windowed_suppliers import (
     InMemoryWindowBytesStoreSupplier,
     RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
@@ -59,7 +61,7 @@ class Kind:
     min_age: int = 1
 
     def builder(self, caching: bool) -> Any:
-        builder = TimestampedWindowStoreBuilder if self.timestamped else WindowStoreBuilder
+        builder = Stores.timestamped_window_store_builder if self.timestamped else WindowStoreBuilder
         made = builder(self.supplier, Serdes.bytes(), Serdes.bytes())
         return made.with_caching_enabled() if caching else made
 
@@ -74,7 +76,9 @@ def time_ordered(with_index: bool) -> RocksDbIndexedTimeOrderedWindowBytesStoreS
 
 
 def rocksdb(timestamped: bool, retain_duplicates: bool = False) -> RocksDbWindowBytesStoreSupplier:
-    return RocksDbWindowBytesStoreSupplier(NAME, RETENTION, SEGMENT_INTERVAL, WINDOW_SIZE, retain_duplicates, timestamped)
+    return RocksDbWindowBytesStoreSupplier(
+        NAME, RETENTION, SEGMENT_INTERVAL, WINDOW_SIZE, retain_duplicates, TIMESTAMPED if timestamped else PLAIN
+    )
 
 
 def in_memory(retain_duplicates: bool = False) -> InMemoryWindowBytesStoreSupplier:

@@ -38,7 +38,7 @@ from penstock import (
     Windowed,
 )
 from penstock.record import Headers
-from tests.conformance.columns_driver import EagerColumnsDriver
+from tests.conformance.batch_driver import EagerBatchDriver
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*has changed during the test")
 
@@ -192,7 +192,7 @@ def _printed(driver_type: type[TopologyTestDriver], name: str, headers: bool, ca
         for topic, key, value, timestamp in inputs:
             READ.clear()
             driver.create_input_topic(topic, TEXT, TEXT).pipe_input(key, value, timestamp, headers=(("in", b"\1"),))
-            if isinstance(driver, EagerColumnsDriver):
+            if isinstance(driver, EagerBatchDriver):
                 driver.complete_turn()
             lines.append(f"> {topic} {key} {value or 'null'}")
             lines += _outputs(driver)
@@ -224,13 +224,13 @@ def test_should_give_serdes_the_headers_that_kafka_streams_gives_them(name: str,
 
 @pytest.mark.parametrize(("name", "headers", "cached"), [*RUNS, ("versioned", False, False)])
 def test_should_give_serdes_the_same_headers_where_records_come_as_columns(name: str, headers: bool, cached: bool) -> None:
-    assert _printed(EagerColumnsDriver, name, headers, cached) == _java(name, headers, cached)
+    assert _printed(EagerBatchDriver, name, headers, cached) == _java(name, headers, cached)
 
 
 @pytest.mark.parametrize("headers", [False, True])
 @pytest.mark.parametrize("name", ["table", "aggregate", "window", "session", "outer"])
 def test_should_give_serdes_the_headers_of_each_of_many_records(name: str, headers: bool) -> None:
-    columns, records = (_outputs_of_a_turn(driver, name, headers) for driver in (EagerColumnsDriver, TopologyTestDriver))
+    columns, records = (_outputs_of_a_turn(driver, name, headers) for driver in (EagerBatchDriver, TopologyTestDriver))
     assert columns == records
 
 
@@ -244,14 +244,14 @@ def _outputs_of_a_turn(driver_type: type[TopologyTestDriver], name: str, headers
         for number, (topic, key, value, timestamp) in enumerate(inputs):
             own = ((f"in-{number}", b"\1"),)
             driver.create_input_topic(topic, TEXT, TEXT).pipe_input(key, value, timestamp, headers=own)
-        if isinstance(driver, EagerColumnsDriver):
+        if isinstance(driver, EagerBatchDriver):
             driver.complete_turn()
         return _outputs(driver)
 
 
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("name", [*(name for name in SCENARIOS if name != "outer"), *OTHERS])
-@pytest.mark.parametrize("driver_type", [TopologyTestDriver, EagerColumnsDriver])
+@pytest.mark.parametrize("driver_type", [TopologyTestDriver, EagerBatchDriver])
 def test_should_serve_serdes_that_require_a_header(driver_type: type[TopologyTestDriver], name: str, cached: bool) -> None:
     settings = _settings(False, cached)
     builder = StreamsBuilder(settings)
@@ -261,7 +261,7 @@ def test_should_serve_serdes_that_require_a_header(driver_type: type[TopologyTes
         # Kafka Streams reads a subscription that was kept without headers, unless stores are to keep them.
         for topic, key, value, timestamp in inputs[:2] if name == "fk" else inputs:
             driver.create_input_topic(topic, TEXT, TEXT).pipe_input(key, value, timestamp, headers=(("schema", b"1"),))
-            if isinstance(driver, EagerColumnsDriver):
+            if isinstance(driver, EagerBatchDriver):
                 driver.complete_turn()
         assert name == "global" or not driver.create_output_topic("out", TEXT, TEXT).is_empty
 

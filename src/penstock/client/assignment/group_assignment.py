@@ -169,12 +169,14 @@ def tasks_to_lanes(
 ) -> dict[TaskId, int]:
     """The lane of each task: all in one while one can carry it, else evenly over all; what need not move stays.
 
+    Of several lanes that would do, the first is taken.
+
     >>> tasks_to_lanes([TaskId(0, 0), TaskId(0, 1)], [0, 2], True, {TaskId(0, 0): 2, TaskId(0, 1): 1})
     {TaskId(subtopology=0, partition=0): 2, TaskId(subtopology=0, partition=1): 0}
     """
     if not spread or len(lanes) == 1:
-        home = min((lane for lane in before.values() if lane in lanes), default=min(lanes))
-        return dict.fromkeys(tasks, home)
-    members = [Member(str(lane), active=frozenset(task for task in tasks if before.get(task) == lane)) for lane in lanes]
+        had = set(before.values())
+        return dict.fromkeys(tasks, next((lane for lane in lanes if lane in had), lanes[0]))
+    members = [Member(str(lane), active=frozenset(task for task in tasks if before.get(task) == lane)) for lane in sorted(lanes)]
     owners = assign(map(AssignorTask, tasks), members).owners
     return {task: int(owners[task]) for task in tasks}

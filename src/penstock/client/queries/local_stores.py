@@ -11,7 +11,7 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.errors import InvalidStateStoreError, StreamsRebalancingError, UnknownStateStoreError
 from penstock.ids import TaskId
 from penstock.runtime.global_context import GLOBAL_TASK_ID
-from penstock.runtime.queries.opening import OwnStore, ReadableStore, own_kind
+from penstock.runtime.queries.opening import CustomStore, ReadableStore, custom_store_message
 from penstock.runtime.queries.partition import StorePartition
 from penstock.scratch import ScratchFolder
 from penstock.spark.driver.lane_jobs import LaneJobs
@@ -46,7 +46,7 @@ class LocalStores:
         self._loop = loop
         self._folder = state_dir_here(config["state.dir"]) / config["application.id"]
         self._logs = ScratchFolder("penstock-readers-")
-        self._stores: dict[str, ReadableStore | OwnStore] = {}
+        self._stores: dict[str, ReadableStore | CustomStore] = {}
         self._tasks: tuple[Plan | None, dict[str, list[TaskId]]] = (None, {})
         self._readers: dict[tuple[TaskId, str, str], StorePartition] = {}
         self._lock = threading.Lock()
@@ -68,11 +68,11 @@ class LocalStores:
     def store(self, name: str) -> ReadableStore:
         """A store of the topology; raises UnknownStateStoreError where there is none."""
         found = self.queryable(name)
-        if isinstance(found, OwnStore):
-            raise InvalidStateStoreError(own_kind(name, found.kind))
+        if isinstance(found, CustomStore):
+            raise InvalidStateStoreError(custom_store_message(name, found.kind))
         return found
 
-    def queryable(self, name: str) -> ReadableStore | OwnStore:
+    def queryable(self, name: str) -> ReadableStore | CustomStore:
         """The same, also one of the user's own kind, which only answers queries."""
         with self._lock:
             found = self._stores.get(name)
@@ -157,7 +157,7 @@ class LocalStores:
             for task, lane in placed.items()
         ]
 
-    def _reader(self, store: ReadableStore | OwnStore, task_id: TaskId, lane: int) -> StorePartition:
+    def _reader(self, store: ReadableStore | CustomStore, task_id: TaskId, lane: int) -> StorePartition:
         if isinstance(store, ReadableStore) and store.on_disk and self._lane_jobs.is_on_this_host(lane):
             return self._on_disk(store, task_id, lane)
         key = task_id, store.name, f"lane-{lane}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.client_life import ClientLife
+from penstock.client.notebook import LiveDisplay
 from penstock.client.queries.locations import Partitioner
 from penstock.client.queries.queries import Queries, check_running
 from penstock.errors import StreamsStoppedError
@@ -24,6 +26,7 @@ class QueryMethods(JavaNames):
     _life: ClientLife
     _queries: Queries | None = None
     _tables: StateTables | None = None
+    _displays: dict[str, LiveDisplay]
 
     def store(self, parameters: str | StoreQueryParameters[Any]) -> Any:
         """A read-only view of a store over all of its partitions that are here.
@@ -36,6 +39,26 @@ class QueryMethods(JavaNames):
         what is being restored.
         """
         return self._reading().store(parameters)
+
+    def live(self, store: str | StoreQueryParameters[Any], refresh: timedelta | float = 1.0, limit: int = 20) -> LiveDisplay:
+        """Show a store in a notebook as a table that updates itself, every `refresh` seconds, while the application runs.
+
+            table = streams.live("counts", limit=10)
+            table.stop()
+
+        At most `limit` entries of this instance are read. Shown again, a store takes the place of its last table.
+        """
+        view, seconds = self.store(store), refresh.total_seconds() if isinstance(refresh, timedelta) else refresh
+        view.to_html(limit)  # what is wrong with the call is raised here
+        if view.name in self._displays:
+            self._displays[view.name].stop()
+        made = self._displays[view.name] = LiveDisplay(
+            lambda: str(view.to_html(limit)),
+            seconds,
+            lambda: self._life.state.is_running_or_rebalancing,
+            f"live-{view.name}",
+        )
+        return made
 
     def query(self, request: StateQueryRequest[Any]) -> StateQueryResult[Any]:
         """Ask a store; each partition that is here answers for itself.

@@ -241,12 +241,17 @@ class StateReplicas:
     def placement(
         self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], without: Collection[int] = ()
     ) -> Placement:
-        """Lanes for tasks: those whose state cannot move stay, and the load moves the others."""
-        hosts = {lane: host for lane, host in self._lane_jobs.hosts.items() if lane not in without}
+        """Lanes for tasks: those whose state cannot move stay, and the load moves the others.
+
+        Lanes on executors where other applications of the session do not work are the first to be chosen.
+        """
+        found, neighbours = self._lane_jobs.hosts, self._lane_jobs.neighbours
+        lanes = sorted((lane for lane in found if lane not in without), key=lambda lane: (neighbours[lane], lane))
+        hosts = {lane: found[lane] for lane in lanes}
         bound = [task for task in tasks if self._is_bound(task, hosts)]
         kept = keep_bound(bound, hosts, owners, self._hosts)
-        found = self._place_others([task for task in tasks if task not in kept], spread, owners, hosts)
-        return replace(found, owners={task: kept[task] if task in kept else found.owners[task] for task in tasks})
+        others = self._place_others([task for task in tasks if task not in kept], spread, owners, hosts)
+        return replace(others, owners={task: kept[task] if task in kept else others.owners[task] for task in tasks})
 
     def bound_lanes(self, owners: Mapping[TaskId, int]) -> set[int]:
         """The lanes of tasks whose state cannot move to another executor."""

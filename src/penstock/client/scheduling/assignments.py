@@ -18,7 +18,7 @@ from penstock.client.scheduling.task_manager import TaskManager
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import GroupMember, Membership, Stopped
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 
 class Assignment(NamedTuple):

@@ -23,4 +23,6 @@ class Events:
     on_housekeeping: Callable[[], None] = lambda: None
     on_reports: Callable[[Mapping[int, ThreadReport]], None] = lambda reports: None
     on_batch: Callable[[int, BatchReport], None] = lambda thread, batch: None
+    on_slots: Callable[[int], None] = lambda slots: None
+    """How many tasks the executors run at a time; without dynamic allocation."""
     standbys: StandbyEvents = field(default_factory=StandbyEvents)

@@ -16,8 +16,8 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.kafka.admin import Admin
 from penstock.spark.driver.lane_jobs import LaneJobs
 
-_SESSION_EVERY, _LOST_EVERY, _OTHERS_EVERY, _LOOK_EVERY, _PLACES_EVERY = 0.2, 0.2, 0.5, 1.0, 5.0
-_CHANGELOGS_EVERY = 1.0
+_SESSION_EVERY, _LOST_EVERY, _OTHERS_EVERY, _LOOK_EVERY, _PLACES_EVERY = 0.2, 0.2, 0.5, 1.0, 1.0
+_CHANGELOGS_EVERY, _SLOTS_EVERY = 1.0, 5.0
 
 
 class Intervals:
@@ -91,6 +91,8 @@ class Housekeeping:
             self._background.do("changelogs", partial(self._tasks.copies.look_at_changelogs, list(self._tasks.owners)))
         if is_time("places", _PLACES_EVERY):
             self._background.do("places", jobs.better_places, self._take_places)
+        if not jobs.updaters.is_local and not jobs.is_elastic and is_time("slots", _SLOTS_EVERY):
+            self._background.do("slots", jobs.slots, self._events.on_slots)
         now = time.monotonic()
         late = [t.index for t in self._tasks.threads.values() if t.job is not None and now - t.job.started > _LOOK_EVERY]
         if (late or jobs.waits.seconds) and is_time("look", _LOOK_EVERY):
@@ -105,15 +107,22 @@ class Housekeeping:
         """Executors came or went: threads that should be elsewhere go there, when others have what they had.
 
         One after the other: a worker takes a second of a core to start, which those who have its tasks meanwhile need.
-        A thread whose tasks have state that cannot move stays where it is.
+        A thread whose tasks have state that cannot move stays where it is. All threads whose executors get no more tasks from
+        Spark go at once.
         """
-        bound = self._tasks.copies.bound_lanes(self._tasks.owners)
+        refused = self._jobs.refusals.keys()
+        bound = self._tasks.copies.bound_lanes(self._tasks.owners) - refused
         places = {index: place for index, place in places.items() if index not in bound}
         threads = {index: thread for index, thread in self._tasks.threads.items() if thread.on_left is None and not thread.ends}
+        for index, place in list(places.items()):
+            if index in threads and threads[index].is_parked:
+                self._jobs.move_lane(index, places.pop(index))
+            elif index in threads and place is not None:
+                self._supervisor.redirect(threads[index], place)
         moving = next((index for index, thread in threads.items() if thread.goes_to is not None and index in places), None)
-        if moving is None and all(thread.is_open for thread in threads.values()):
+        if moving is None and all(thread.is_open or thread.is_parked for thread in threads.values()):
             moving = next((index for index in threads if index in places), None)
         for index, thread in threads.items():
-            thread.goes_to = places.get(index) if index == moving else None
+            thread.goes_to = places.get(index) if index == moving or index in refused else None
             if thread.goes_to is not None or thread.is_open:
                 self._tasks.stay_away(index, away=thread.goes_to is not None)

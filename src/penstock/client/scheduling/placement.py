@@ -45,7 +45,9 @@ def place(
     state: KnownState,
     settings: AssignorSettings,
 ) -> Placement:
-    """Lanes for tasks; `lanes` tells the host of each lane, `before` the lane that has a task open or had it last."""
+    """Lanes for tasks. `lanes` has the host of each lane, in the order in which they are chosen if several would do; `before` the
+    lane that has a task open or had it last.
+    """
     if len(set(lanes.values())) < 2:
         return Placement(tasks_to_lanes(tasks, list(lanes), spread, before))
     before = {task: lane for task, lane in before.items() if lane in lanes}
@@ -81,7 +83,7 @@ def _over_all(
     tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], state: KnownState, settings: AssignorSettings
 ) -> Placement:
     members = []
-    for lane, host in lanes.items():
+    for lane, host in sorted(lanes.items()):
         active = {task for task in tasks if before.get(task) == lane}
         known = {task: state.lag(task, host) for task in tasks if host in state.lags.get(task, {})}
         copied = {task for task in known if task not in active and not _runs_at(task, host, lanes, before)}
@@ -99,7 +101,7 @@ def _over_all(
 def _together(
     tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], state: KnownState, settings: AssignorSettings
 ) -> Placement:
-    home = Counter(before.values()).most_common(1)[0][0] if before else min(lanes)
+    home = Counter(before.values()).most_common(1)[0][0] if before else next(iter(lanes))
     owners: dict[TaskId, int] = {}
     copies: dict[TaskId, str] = {}
     waiting = False

@@ -98,6 +98,8 @@ class SupervisedThread:
         self.poll_at = 0.0
         """When to look next whether there is something to read for a thread that is idle."""
         self.free_since = time.monotonic()
+        self.is_parked = False
+        """Whether it has no worker, and needs none as long as nothing is wanted of it."""
         self.is_doubted = False
         """Whether its worker may be gone: it is asked before anything else."""
         self.goes_to: str | None = None
@@ -166,7 +168,7 @@ class SupervisedThread:
     def forget(self) -> None:
         """Take the worker for one that has nothing open."""
         self.job, self.holds, self.running, self.restoring = None, frozenset(), frozenset(), {}
-        self.is_doubted = self.is_idle = self.gives_way = False
+        self.is_doubted = self.is_idle = self.gives_way = self.is_parked = False
         self.error = None
 
 

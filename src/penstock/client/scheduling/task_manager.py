@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.client.metadata import TaskMetadata
@@ -29,7 +28,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import consumer_config, reads_committed
 from penstock.kafka.membership import Membership
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.messages import RestoreProgress, TaskStart, ThreadReport
 from penstock.spark.plan import Plan
@@ -39,20 +38,6 @@ _log = logging.getLogger(__name__)
 
 _PLACED_EVERY, _LOOKED_AT_EVERY = 1.0, 0.1
 _HIDDEN_EVERY = 10.0
-
-
-class Lags(NamedTuple):
-    """How many records each task has still to read, and how many there are to read in each partition."""
-
-    tasks: Mapping[TaskId, int]
-    partitions: Mapping[TopicPartition, int]
-    reached: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})
-    """How far each partition is read, and where it ends."""
-
-    @property
-    def total(self) -> int:
-        """How many records there are to read."""
-        return sum(self.partitions.values())
 
 
 class Reading(NamedTuple):
@@ -121,7 +106,7 @@ class TaskManager:
             found.owner = owners.get(task)
             if found.state in (_S.OPENING, _S.RESTORING, _S.RUNNING) and found.holder != found.owner:
                 found.become(task, _S.CLOSING)
-        self._owners = owners
+        self._owners, self._jobs.working = owners, frozenset(owners.values())
 
     def _in(self, *states: TaskState) -> list[TaskId]:
         return [task for task, found in self._tasks.items() if found.state in states]
@@ -160,7 +145,11 @@ class TaskManager:
             self.adopted is not None
             and self._tasks.keys() >= set(self.adopted.tasks)
             and all(found.state is _S.RUNNING for found in self._tasks.values())
-            and all(thread.phase is ThreadPhase.RUNNING for thread in list(self.threads.values()) if not thread.ends)
+            and all(
+                thread.phase is ThreadPhase.RUNNING or (thread.is_parked and not self.wanted(thread))
+                for thread in list(self.threads.values())
+                if not thread.ends
+            )
         )
 
     @property
@@ -186,10 +175,9 @@ class TaskManager:
         """The changelog of each store that a task here has."""
         return {partition: store for task in self._owners for partition, store in self.plan.changelogs(task).items()}
 
-    def restoring_positions(self) -> dict[TopicPartition, int]:
+    def restoring(self) -> list[RestoreProgress]:
         """How far the stores are that are being restored."""
-        restoring = [progress for thread in list(self.threads.values()) for progress in dict(thread.restoring).values()]
-        return {progress.partition: progress.position for progress in restoring}
+        return [progress for thread in list(self.threads.values()) for progress in dict(thread.restoring).values()]
 
     def committed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What is committed for the partitions of all tasks."""
@@ -216,26 +204,10 @@ class TaskManager:
             for partition, at in {**found.loaded, **found.positions}.items()
         }
 
-    def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]] | None = None) -> Lags:
-        """How many records are still to be read: as brokers told the threads last, or given where the topics end."""
-        tasks: dict[TaskId, int] = {}
-        partitions: dict[TopicPartition, int] = {}
-        reached: dict[TopicPartition, tuple[int, int]] = {}
-        known = {} if ends is None else ends([p for task in self._owners for p in self.plan.inputs(task)])
-        for task in self._owners:
-            found = self._tasks.get(task)
-            if found is None:
-                continue
-            at = {**found.loaded, **found.positions}
-            behind = {
-                p: max(0, known[p] - at[p]) if p in known else found.lags[p]
-                for p in self.plan.inputs(task)
-                if p in at and (p in known or p in found.lags)
-            }
-            tasks[task] = sum(behind.values())
-            partitions |= behind
-            reached |= {p: (at[p], at[p] + lag) for p, lag in behind.items()}
-        return Lags(tasks, partitions, reached)
+    @property
+    def waiting(self) -> int:
+        """How many records the brokers have beyond what the threads have read, as the threads reported last."""
+        return sum(lag for task in self._owners if (found := self._tasks.get(task)) is not None for lag in found.lags.values())
 
     def timers_due(self, thread: SupervisedThread, now_ms: int) -> bool:
         """Whether a task of a thread wants to run without input."""
@@ -379,7 +351,7 @@ class TaskManager:
         ):
             return
         self._placed_at = now
-        spread = self._wants_spread(self.lags().total)
+        spread = self._wants_spread(self.waiting)
         placement = self._placement(list(self._owners), spread=spread)
         self._take_placement(placement, f"{'over all threads' if spread else 'together'} ({self.spread.reason})")
 

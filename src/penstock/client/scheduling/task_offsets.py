@@ -9,7 +9,7 @@ from penstock.clock import Clock
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.messages import TaskStart
 from penstock.spark.plan import Plan
 from penstock.topology.builder import InternalTopologyBuilder

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.messages import TaskStart
 
 

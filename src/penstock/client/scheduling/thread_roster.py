@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
 from penstock.client.scheduling.event_queue import Background
-from penstock.client.scheduling.supervised_thread import SupervisedThread, ThreadPhase
+from penstock.client.scheduling.supervised_thread import Job, SupervisedThread, ThreadPhase
 from penstock.client.scheduling.task_manager import TaskManager
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
@@ -79,11 +80,18 @@ class ThreadRoster:
         self._jobs.pass_on(old, new, name).add_done_callback(lambda _: self._background.queue.put(end))
 
     def move(self, thread: SupervisedThread, place: str) -> None:
-        """Have a thread that has nothing open begin anew on another executor."""
+        """Have a thread without a residency begin anew on another executor, when its worker has closed what it has open."""
+        job = thread.job = Job(0, frozenset())
+        self._background.then(self._background.submit(self._jobs.close_worker, thread.index), self._closed, thread, job, place)
+
+    def _closed(self, thread: SupervisedThread, job: Job, place: str, _: Future[bool]) -> None:
+        if thread.job is not job:
+            return  # it has failed meanwhile: its executor is gone
+        self._tasks.failed(thread)
         self._jobs.move_lane(thread.index, place)
         thread.goes_to = None
         thread.begin_anew()
-        self._tasks.stay_away(thread.index, away=False)
+        self._tasks.release(thread.index)
 
     def end(self, thread: SupervisedThread, on_done: Callable[[], None]) -> None:
         """End the worker of a thread."""

@@ -110,6 +110,10 @@ class ThreadSupervisor:
             if thread.backoff.rests:
                 return
             thread.become(ThreadPhase.CREATED)
+        if thread.phase is ThreadPhase.CREATED and self._is_spare(thread):
+            if not thread.is_parked:
+                self._park(thread)
+            return
         if thread.phase is ThreadPhase.CREATED:
             if self._jobs.place_lane(thread.index):
                 thread.goes_to = None
@@ -123,6 +127,30 @@ class ThreadSupervisor:
             self._process(thread, wanted)
         elif wanted != thread.holds or thread.is_doubted or self._needs_sign_of_life(thread):
             self._submit(thread, wanted, -1, processes=False)
+
+    def _is_spare(self, thread: SupervisedThread) -> bool:
+        """Whether a thread without tasks gets no worker: with dynamic allocation it would keep an executor. One begins always."""
+        return self._jobs.is_elastic and not self._tasks.wanted(thread) and thread.index != min(self._tasks.threads)
+
+    def _park(self, thread: SupervisedThread) -> None:
+        """Begin a thread without a worker: what an earlier one of its name has left open is ended from here."""
+        job = thread.job = Job(0, frozenset())
+
+        def parked(_: Future[None]) -> None:
+            if thread.job is job:
+                thread.job, thread.is_parked, thread.has_begun = None, True, True
+                self._tasks.release(thread.index)
+                self._tasks.stay_away(thread.index, away=False)
+
+        self._background.then(self._background.submit(self._roster.fence, thread.index), parked)
+
+    def redirect(self, thread: SupervisedThread, place: str) -> None:
+        """Have a thread begin on another executor, if it still waits for a core to begin at all."""
+        job, lane = thread.job, self._jobs.lanes[thread.index]
+        if thread.phase is ThreadPhase.CREATED and job is not None and lane.name in self._jobs.waits.seconds:
+            self._jobs.cancel(thread.index, f"it begins on {place}")
+            self._jobs.move_lane(thread.index, place)
+            thread.begin_anew()
 
     def _has_work(self, thread: SupervisedThread, wanted: frozenset[TaskId]) -> bool:
         """Whether the loop is to run: tasks to restore, or something to read unless the thread was idle a moment ago."""
@@ -170,7 +198,12 @@ class ThreadSupervisor:
         self._background.then(future, self._answered, thread, job)
 
     def _may_leave(self, thread: SupervisedThread) -> bool:
-        """Whether a thread that goes to another executor has nothing any more, and others work on what it had."""
+        """Whether a thread that goes to another executor has nothing any more, and others work on what it had.
+
+        It goes at once if its executor gets no more tasks from Spark.
+        """
+        if thread.index in self._jobs.refusals:
+            return True
         if thread.holds or self._tasks.wanted(thread):
             return False
         waited = time.monotonic() - thread.free_since
@@ -197,6 +230,9 @@ class ThreadSupervisor:
         waits = self._jobs.lanes.get(thread.index)
         if waits is not None and waits.name in self._jobs.waits.seconds:
             job.moved_at = now  # it waits for a core, and has not begun
+            leaves = thread.goes_to is not None or thread.on_left is not None
+            if leaves and thread.index in self._jobs.refusals:  # on this executor it never begins
+                self._jobs.cancel(thread.index, f"its executor {self._jobs.refusals[thread.index]}")
         if now - job.moved_at > self._hangs_after:
             job.moved_at = now + self._hangs_after  # it is ended once
             self._background.do(f"end residency {job.number}", partial(self._end_hanging, thread.index, str(job)))
@@ -338,7 +374,8 @@ class ThreadSupervisor:
         if isinstance(error, SessionStoppedError):
             self._session_lost(error)
             return
-        if self._is_gone(thread, error):
+        is_gone = self._is_gone(thread, error)
+        if is_gone:
             self._leave_lost(thread)
         elif isinstance(error, ThreadLostError) and job is not None and job.processes and thread.last_records:
             thread.most_records = max(1, thread.last_records // 2)
@@ -348,7 +385,7 @@ class ThreadSupervisor:
         if isinstance(error, TaskMigratedError) and not self._assignments.is_adopted:
             _log.info("a commit came too late for its generation of the group and is done again: %s", error)
             return
-        if not isinstance(error, TaskMigratedError):
+        if not isinstance(error, TaskMigratedError) and not is_gone:
             self._tasks.spread.pin("a task has failed")
         thread.backoff.failed()
         self._go_on_or_end(error, thread, thread.backoff.failing_seconds)
@@ -373,12 +410,20 @@ class ThreadSupervisor:
         if self._tasks.stay_away(thread.index, away=True):
             thread.backoff.rest(OTHERS_FIRST)
 
+        is_refused = thread.index in self._jobs.refusals  # the worker lives, and has locked what it has open
+
+        def leave() -> None:
+            if is_refused:
+                self._jobs.close_worker(thread.index)
+            if self._config.eos_enabled:
+                self._roster.fence(thread.index)
+
         def release() -> None:
             if thread.phase in (ThreadPhase.BACKING_OFF, ThreadPhase.CREATED):  # else it has begun anew, and has fenced itself
                 self._tasks.release(thread.index)
 
-        if self._config.eos_enabled:
-            self._background.then(self._background.submit(self._roster.fence, thread.index), lambda _: release())
+        if is_refused or self._config.eos_enabled:
+            self._background.then(self._background.submit(leave), lambda _: release())
         else:
             release()
 
@@ -388,7 +433,11 @@ class ThreadSupervisor:
             thread = self._tasks.threads.get(index)
             if thread is None or thread.ends or thread.phase is ThreadPhase.BACKING_OFF:
                 continue
-            if self._jobs.lanes[index].executor == executor and (thread.job is not None or thread.is_open):
+            if self._jobs.lanes[index].executor != executor:
+                continue
+            if thread.is_open and thread.job is None and not thread.holds and not self._tasks.wanted(thread):
+                thread.begin_anew()  # it had nothing
+            elif thread.job is not None or thread.is_open:
                 self.thread_failed(thread, ThreadLostError(f"{executor} is gone, where the worker of a stream thread was"))
 
     @property

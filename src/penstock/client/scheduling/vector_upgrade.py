@@ -25,7 +25,7 @@ from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka.membership import GroupMember, Membership
-from penstock.runtime.carry_over import OffsetAndMetadata, is_anothers, own_offset
+from penstock.runtime.offset_metadata import OffsetAndMetadata, is_anothers, own_offset
 from penstock.spark.plan import Plan
 from penstock.spark.vectors import Vector, is_vector
 from penstock.spark.worker.vector_upgrade import ShuffledBefore, committed_with_had

@@ -110,7 +110,7 @@ class Answers:
         This runs on the thread that answers everybody: not where a serde of the user's own could hold it up.
         """
         store = self._store(name)
-        known = store.kind in ("key_value", "versioned") and store.has_own_serdes
+        known = store.kind in ("key_value", "versioned") and store.has_builtin_serdes
         if not known or self._queries.stores.is_global(name) or BEYOND_HOME in parameters:
             return None
         key = parse_key(store, text)

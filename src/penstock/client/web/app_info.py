@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
 from typing import Any
 
-from penstock.client.scheduling.task_manager import Lags
+from penstock.client.input_lags import Lags
 from penstock.client.web.edges import Edges
 from penstock.client.web.history import History
 from penstock.client.web.running import RunningApplication
@@ -15,10 +13,6 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.query.metadata import HostInfo
 from penstock.topology.description import Processor, Sink, Source, TopologyDescription
 from penstock.topology.picture import draw_topology
-
-_log = logging.getLogger(__name__)
-
-_LAG_SECONDS = 1.0
 
 
 class AppInfo:
@@ -33,15 +27,11 @@ class AppInfo:
         self._drawn: str | None = None
         self._edges = Edges(running.description)
         self._started = time.time()
-        self._lags = Lags({}, {})
-        self._lags_at = 0.0
-        self._asking: threading.Thread | None = None
-        self._lag_lock = threading.Lock()
 
     def __call__(self) -> dict[str, Any]:
         """Everything."""
         failure = self._running.failure()
-        history, rates, lags = self._history, self._history.rates(), self._known_lags()
+        history, rates, lags = self._history, self._history.rates.per_second(), self._running.lags()
         return {
             "application_id": self._config["application.id"],
             "host": str(self._here),
@@ -54,8 +44,8 @@ class AppInfo:
             "tasks": self._tasks(lags),
             "lag": lags.total,
             "partitions": [
-                {"topic": p.topic, "partition": p.partition, "lag": lag, **_reached(lags.reached.get(p))}
-                for p, lag in sorted(lags.partitions.items())
+                {"topic": p.topic, "partition": p.partition, "lag": at.lag, "committed": at.committed, "end": at.end}
+                for p, at in sorted(lags.partitions.items())
             ],
             "instances": [
                 {"host": str(m.host_info), "stores": sorted(m.state_store_names), "partitions": len(m.topic_partitions)}
@@ -124,33 +114,6 @@ class AppInfo:
                 }
             )
         return found
-
-    def _known_lags(self) -> Lags:
-        """How many records are to be read; asked for at most once a second, whoever looks.
-
-        Brokers may be away: they are waited for a moment, then what was known last is shown.
-        """
-        with self._lag_lock:
-            asking = self._asking
-            if asking is None and time.monotonic() - self._lags_at > _LAG_SECONDS:
-                asking = self._asking = threading.Thread(target=self._ask_for_lags, name="penstock-lags", daemon=True)
-                asking.start()
-        if asking is not None:
-            asking.join(_LAG_SECONDS)
-        return self._lags
-
-    def _ask_for_lags(self) -> None:
-        try:
-            self._lags = self._loop.tasks.lags(self._running.ends)
-        except Exception as exc:  # noqa: BLE001 - brokers may be away: the last that was known is shown
-            _log.debug("the lag cannot be told now: %s", exc)
-        with self._lag_lock:
-            self._lags_at = time.monotonic()
-            self._asking = None
-
-
-def _reached(found: tuple[int, int] | None) -> dict[str, int]:
-    return {} if found is None else {"committed": found[0], "end": found[1]}
 
 
 def topology_json(description: TopologyDescription) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from penstock.client.web.page import ASSETS, PAGE, POLICY
 from penstock.client.web.peer_gate import PeerGate
 from penstock.client.web.responses import NO_STORE, dump, error_response, failed, metrics_route, read_in, refused
 from penstock.client.web.rooms import Room
+from penstock.client.web.topics import TopicRecords
 from penstock.errors import PenstockError
 from penstock.peers.connection import FORWARDED
 from penstock.peers.proofs import PeerKeys
@@ -56,7 +57,7 @@ _ROOMS = {
 _TABLES = 2
 
 
-_REPLAY = "/api/dead-letters/replay"
+_REPLAY, _PAUSE, _RESUME = "/api/dead-letters/replay", "/api/pause", "/api/resume"
 
 # The page's own files change with the version alone, but that nobody knows: they are asked for anew.
 _ASSET_HEADERS = {"Cache-Control": "no-cache"}
@@ -69,7 +70,9 @@ class Parts(NamedTuple):
     app_info: Callable[[], dict[str, Any]]
     metrics: Callable[[], str]
     document: Callable[[], dict[str, Any]]
+    pause: Callable[[bool], dict[str, Any]]
     letters: Letters | None = None
+    topics: TopicRecords | None = None
 
 
 class WebApplication:
@@ -99,6 +102,10 @@ class WebApplication:
             Route("/api/settings", self._json("info", lambda request, forwarded: settings())),
             Route("/api/dead-letters", self._json("letters", self._list_letters)),
             Route(_REPLAY, self._replay, methods=["POST"]),
+            Route(_PAUSE, self._pause(True), methods=["POST"]),
+            Route(_RESUME, self._pause(False), methods=["POST"]),
+            Route("/api/topics", self._json("info", lambda request, forwarded: self._topics.list())),
+            Route("/api/topics/{topic}/latest", self._json("letters", self._latest_records)),
             Route("/api/stores", self._json("info", lambda request, forwarded: self._answers.stores())),
             Route(
                 "/api/stores/{store}", self._json("info", lambda request, _: self._answers.store(request.path_params["store"]))
@@ -115,7 +122,7 @@ class WebApplication:
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed})
         starlette.router.redirect_slashes = False  # a store without a name is no other path
         gate = None if keys is None else PeerGate(keys, host)
-        self.asgi: App = SafeHeaders(Guard(starlette, token, host.host, gate, writes=[_REPLAY]))
+        self.asgi: App = SafeHeaders(Guard(starlette, token, host.host, gate, writes=[_REPLAY, _PAUSE, _RESUME]))
 
     def begin(self, parts: Parts) -> None:
         """Answer queries from now on."""
@@ -178,6 +185,28 @@ class WebApplication:
         if letters is None:
             raise HttpError(404, "dead letter topics cannot be read here")
         return letters
+
+    def _latest_records(self, request: Request, forwarded: bool) -> Any:
+        return self._topics.latest(request.path_params["topic"], request.query_params.get("limit"))
+
+    @property
+    def _topics(self) -> TopicRecords:
+        topics = self._begun.topics
+        if topics is None:
+            raise HttpError(404, "topics cannot be read here")
+        return topics
+
+    def _pause(self, paused: bool) -> Callable[[Request], Any]:
+        """Pause or resume this instance. The guard decides who may; the body says nothing and is not read."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                found = await self._in_thread("info", request, lambda: dump(self._begun.pause(paused)))
+            except Exception as exc:  # noqa: BLE001 - told to the client
+                return error_response(http_error(exc))
+            return Response(found, media_type="application/json", headers=NO_STORE)
+
+        return endpoint
 
     async def _replay(self, request: Request) -> Response:
         """Write a dead letter to where it came from. Who may is the guard's to say."""

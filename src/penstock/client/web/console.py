@@ -34,7 +34,7 @@ class Console:
         watcher: Watcher,
         stores: StateInfo,
         scheme: str,
-        replays: bool = False,
+        has_token: bool = False,
     ) -> None:
         self._running = running
         self._loop = running.loop
@@ -44,14 +44,14 @@ class Console:
         self._stores = stores
         self._map = map_topology(running.description)
         self._scheme = scheme
-        self._replays = replays
+        self._has_token = has_token
         self._lines: tuple[object, dict[str, str]] | None = None
 
     def __call__(self) -> dict[str, Any]:
         """Everything, as it is now."""
         app = self._info()
         since = self._running.state_since()
-        busy, failed = self._history.busy(), self._history.failed()
+        busy, failed = self._history.rates.busy(), self._history.failed()
         return {
             "app": {
                 "id": app["application_id"],
@@ -65,7 +65,8 @@ class Console:
                 "waiting": dict(enumerate_text(self._waiting(app))),
                 "version": penstock.__version__,
                 "python": platform.python_version(),
-                "replays": self._replays,
+                "has_token": self._has_token,
+                "spark_ui": self._running.spark_ui,
             },
             "now": {
                 "records": app["rates"]["records_per_second"],
@@ -115,7 +116,7 @@ class Console:
             count = len(app["threads"])
             return [f"Spark to start {count} worker process{'es' if count != 1 else ''}, one for each stream thread"]
         if self._loop.membership is None:
-            return ["the other instances of the group, and the leader's word on who does what"]
+            return ["the other instances of the group, and for the leader to assign the tasks"]
         mine = [task for task in app["tasks"] if task["role"] == "active"]
         open_tasks = [task for task in mine if task["state"] == "RUNNING"]
         if app["restoring"]:
@@ -123,7 +124,7 @@ class Console:
             return [f"{len(app['restoring'])} stores to be restored from their changelogs: {left:,} records are left"]
         if len(open_tasks) < len(mine):
             return [f"{len(mine) - len(open_tasks)} of {len(mine)} tasks to be opened"]
-        return ["the group to agree on who does what"]
+        return ["the group to agree on the assignment"]
 
 
 def starting(application_id: str, host: str, started: float, step: str, since: float) -> dict[str, Any]:

@@ -10,17 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from penstock.client.rates import REPORT_DELAY, Rates, ReportSpans, Span
 from penstock.client.web.log_book import LogBook
 from penstock.clock import wall_time
 from penstock.dead_letters import DeadLetter
-from penstock.runtime.flow import Edge
 from penstock.spark.messages import BatchReport, RestoreProgress, ThreadReport
 from penstock.usage import Usage
 
 BUCKET_SECONDS = 5
 _HOUR = 3600
 _MINUTES = 10
-_RATE_SECONDS = 10.0
 _MAX_DEAD_LETTERS = 50
 _MAX_CAUSES = 100
 # Ages of records are counted by their size, eight sizes for each power of two: told to within 9 percent.
@@ -33,8 +32,8 @@ class _Bucket:
 
     start: float
     turns: int = 0
-    records: int = 0
-    produced: int = 0
+    records: float = 0
+    produced: float = 0
     slowest: float = 0.0
     total: float = 0.0
     commit: float = 0.0
@@ -43,16 +42,6 @@ class _Bucket:
     usage: dict[str, tuple[float, int]] = field(default_factory=dict)
     point: list[float | None] | None = None
     """What the page is told of it, once nothing can be added any more."""
-
-
-@dataclass
-class _Recent:
-    at: float
-    topics: Counter[str] = field(default_factory=Counter)
-    edges: Counter[Edge] = field(default_factory=Counter)
-    busy: Counter[str] = field(default_factory=Counter)
-    records: int = 0
-    produced: int = 0
 
 
 @dataclass
@@ -81,52 +70,48 @@ class History:
     def __init__(self, clock: Callable[[], float] = wall_time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        self.rates = Rates(clock)
+        self._spans = ReportSpans()
         self._buckets: deque[_Bucket] = deque(maxlen=_HOUR // BUCKET_SECONDS)
-        self._recent: deque[_Recent] = deque()
         self._restoring: dict[tuple[str, str], _Restoring] = {}
         self._dead_letters: deque[DeadLetter] = deque(maxlen=_MAX_DEAD_LETTERS)
         self._causes: dict[tuple[str | None, ...], LetterCause] = {}
         self._failed: Counter[str] = Counter()
-        self._totals = Counter[str]()
         self._usage: dict[int, tuple[str, Usage]] = {}
         self.log = LogBook()
 
-    def batch(self, thread: int, batch: BatchReport) -> None:
-        """A batch of a thread was committed."""
-        now = self._clock()
-        commit = batch.seconds.get("commit", 0.0) + batch.seconds.get("store", 0.0)
-        with self._lock:
-            bucket = self._bucket(now)
-            bucket.turns += 1
-            bucket.records += batch.records
-            bucket.produced += batch.produced
-            bucket.slowest = max(bucket.slowest, batch.took)
-            bucket.total += batch.took
-            bucket.commit += commit
-            self._recent.append(_Recent(now, Counter(batch.read), records=batch.records, produced=batch.produced))
-            self._totals.update({"records": batch.records, "produced": batch.produced, "turns": 1})
-            self._forget(now)
-
     def reported(self, reports: Mapping[int, ThreadReport]) -> None:
-        """Threads have reported what went through their nodes, and what their workers take."""
+        """Threads have reported their batches, what went through their nodes, and what their workers take."""
         now = self._clock()
+        self.rates.reported(reports)
         with self._lock:
             for thread, report in reports.items():
+                self._add_batches(report.batches, self._spans.next(thread, now))
                 if report.usage is not None:
                     self._usage[thread] = report.worker, Usage(*report.usage)
                 if report.flow is None:
                     continue
                 flow = report.flow
-                self._bucket(now).ages.update(
-                    _size(max(0, round(now * 1000) - timestamp)) for timestamp in flow.timestamps if timestamp >= 0
-                )
-                self._recent.append(_Recent(now, edges=flow.edges, busy=flow.busy))
-                self._totals.update({"dead_letters": flow.dead})
+                self._bucket(now).ages.update(map(_size, flow.ages))
                 self._failed.update(flow.failed)
                 self._dead_letters.extend(flow.dead_letters)
                 for letter in flow.dead_letters:
                     self._count(letter)
-            self._forget(now)
+
+    def _add_batches(self, batches: Sequence[BatchReport], span: Span) -> None:
+        if not batches:
+            return
+        records, produced = sum(batch.records for batch in batches), sum(batch.produced for batch in batches)
+        for start in {span.start - span.start % BUCKET_SECONDS, span.end - span.end % BUCKET_SECONDS}:
+            part, bucket = span.part(start, start + BUCKET_SECONDS), self._bucket(start)
+            bucket.records += part * records
+            bucket.produced += part * produced
+        bucket = self._bucket(span.end)
+        for batch in batches:
+            bucket.turns += 1
+            bucket.slowest = max(bucket.slowest, batch.took)
+            bucket.total += batch.took
+            bucket.commit += batch.seconds.get("commit", 0.0) + batch.seconds.get("store", 0.0)
 
     def sample(self, lag: int | None, usage: Mapping[str, tuple[float, int]]) -> None:
         """How things stand now; `usage` tells of driver, JVM and workers the cores they take and the bytes they have."""
@@ -153,34 +138,6 @@ class History:
             else:
                 known.progress = progress
 
-    def rates(self) -> dict[str, Any]:
-        """Records per second over the last ten seconds, in all, by input topic, and by edge of the topology."""
-        now = self._clock()
-        with self._lock:
-            self._forget(now)
-            topics: Counter[str] = Counter()
-            edges: Counter[Edge] = Counter()
-            for recent in self._recent:
-                topics.update(recent.topics)
-                edges.update(recent.edges)
-            records, produced = sum(r.records for r in self._recent), sum(r.produced for r in self._recent)
-            return {
-                "records_per_second": round(records / _RATE_SECONDS, 1),
-                "produced_per_second": round(produced / _RATE_SECONDS, 1),
-                "topics": {topic: round(count / _RATE_SECONDS, 1) for topic, count in sorted(topics.items())},
-                "edges": {edge: count / _RATE_SECONDS for edge, count in edges.items()},
-                "totals": dict(self._totals),
-            }
-
-    def busy(self) -> dict[str, float]:
-        """Which part of a thread's time each node took in the last ten seconds; steps of a turn that are no node in brackets."""
-        with self._lock:
-            self._forget(self._clock())
-            found: Counter[str] = Counter()
-            for recent in self._recent:
-                found.update(recent.busy)
-        return {name: round(ms / 1000 / _RATE_SECONDS, 3) for name, ms in found.items()}
-
     def failed(self) -> dict[str, int]:
         """How many records each node could not process, since the start."""
         with self._lock:
@@ -203,15 +160,14 @@ class History:
             ]
 
     def points(self) -> dict[str, list[float | None]]:
-        """The last hour by five seconds, as `SERIES` names it; the seconds that are not over are left out."""
-        over = self._clock() - BUCKET_SECONDS
+        """The last hour by five seconds, as `SERIES` names it; seconds of which not all is reported yet are left out."""
+        over = self._clock() - BUCKET_SECONDS - REPORT_DELAY
         with self._lock:
-            last = self._buckets[-1] if self._buckets else None
-            for bucket in self._buckets:
-                if bucket.point is None and bucket is not last:
-                    bucket.point = _point(bucket)  # an hour of percentiles each second would take 20 ms
             found = [bucket for bucket in self._buckets if bucket.start <= over]
-            return {str(round(bucket.start)): bucket.point or _point(bucket) for bucket in found}
+            for bucket in found:
+                if bucket.point is None:
+                    bucket.point = _point(bucket)  # an hour of percentiles each second would take 20 ms
+            return {str(round(bucket.start)): bucket.point for bucket in found if bucket.point is not None}
 
     def restoring(self) -> list[dict[str, Any]]:
         """How far each store is that is being brought back, since when, and how long it will take."""
@@ -248,11 +204,19 @@ class History:
         """Listen to the log no more."""
         self.log.close()
 
-    def _bucket(self, now: float) -> _Bucket:
-        start = now - now % BUCKET_SECONDS
-        if not self._buckets or self._buckets[-1].start < start:
-            self._buckets.append(_Bucket(start))
-        return self._buckets[-1]
+    def _bucket(self, at: float) -> _Bucket:
+        """The five seconds around a moment that is not long ago."""
+        start = at - at % BUCKET_SECONDS
+        for bucket in reversed(self._buckets):
+            if bucket.start == start:
+                return bucket
+            if bucket.start < start:
+                break
+        made = _Bucket(start)
+        if self._buckets and self._buckets[-1].start > start:
+            return self._buckets[-1]  # the clock was set back
+        self._buckets.append(made)
+        return made
 
     def _count(self, letter: DeadLetter) -> None:
         key = letter.exception, first_line(letter.message), letter.topic, letter.to
@@ -264,10 +228,6 @@ class History:
         else:
             cause.count += 1
             cause.last = max(cause.last, letter.time)
-
-    def _forget(self, now: float) -> None:
-        while self._recent and self._recent[0].at < now - _RATE_SECONDS:
-            self._recent.popleft()
 
 
 SERIES: Sequence[str] = (

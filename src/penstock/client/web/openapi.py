@@ -110,6 +110,23 @@ def openapi() -> dict[str, Any]:
                 },
                 _object(topic={"type": "string"}, partition=number, replayed=number),
             ),
+            "/api/topics": _get("The topics of the application", [], _object(topics=_list({"type": "object"}))),
+            "/api/topics/{topic}/latest": _get(
+                "The latest records of a topic of the application, read with its serdes, newest first",
+                [
+                    _parameter("topic", "path", "The name of a topic of the topology.", {"type": "string"}),
+                    _parameter("limit", "query", "How many records at most.", {"type": "integer", "minimum": 1, "maximum": 100}),
+                ],
+                _object(topic={"type": "string"}, kind={"type": "string"}, records=_list({"type": "object"})),
+            ),
+            "/api/pause": _post(
+                "Pause this instance: it processes nothing until it is resumed; with the token only",
+                _object(),
+                _object(paused={"type": "boolean"}),
+            ),
+            "/api/resume": _post(
+                "Resume this instance after a pause; with the token only", _object(), _object(paused={"type": "boolean"})
+            ),
             "/api/settings": _get("The settings, secrets hidden", [], _object(settings=_list({"type": "object"}))),
             "/api/events": _get(
                 "What the page shows, as server-sent events: `whole`, then `change`, each with a JSON merge patch",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from penstock.client.input_lags import Lags
 from penstock.client.queries.queries import Queries
 from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.state import State
-from penstock.ids import TopicPartition
 from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.topology.description import TopologyDescription
 
@@ -23,8 +23,10 @@ class RunningApplication:
     loop: EventLoop
     state: Callable[[], State]
     failure: Callable[[], BaseException | None]
-    ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]
-    """Where logs end."""
+    lags: Callable[[], Lags]
     thread_states: Callable[[], Mapping[str, str]] = dict
     state_since: Callable[[], float | None] = lambda: None
     paused: Callable[[], bool] = lambda: False
+    pause: Callable[[bool], None] = lambda paused: None
+    spark_ui: str | None = None
+    """Where Spark's own page of the session is."""

@@ -11,6 +11,7 @@ from penstock.client.web.answers import Answers
 from penstock.client.web.app_info import AppInfo
 from penstock.client.web.application import Parts, WebApplication
 from penstock.client.web.console import Console, starting
+from penstock.client.web.errors import HttpError
 from penstock.client.web.forwarding import Forwarder
 from penstock.client.web.history import History
 from penstock.client.web.letters import Letters, Topics
@@ -18,6 +19,7 @@ from penstock.client.web.running import RunningApplication
 from penstock.client.web.server import QueryServer, bind
 from penstock.client.web.settings import settings_json
 from penstock.client.web.state_info import Readings, StateInfo
+from penstock.client.web.topics import TopicRecords
 from penstock.client.web.watcher import Watcher
 from penstock.config.streams_config import StreamsConfig
 from penstock.peers.proofs import PeerKeys
@@ -76,13 +78,22 @@ class WebService:
         queries, lane_jobs, loop = running.queries, running.lane_jobs, running.loop
         answers = Answers(queries, self.host, self._forwarder)
         info = AppInfo(self._config, self.host, running, self.history)
-        watcher = self._watcher = Watcher(self.history, loop.tasks.lags, info.places, lambda: lane_jobs.jvm_pid)
+        watcher = self._watcher = Watcher(self.history, running.lags, info.places, lambda: lane_jobs.jvm_pid)
         watcher.start()
         stores = StateInfo(queries.stores, lane_jobs, loop, self.history, readings)
-        replays = self._token is not None and letters is not None
-        console = Console(running, info, self.history, watcher, stores, self.url.partition(":")[0], replays)
+        has_token = self._token is not None
+        console = Console(running, info, self.history, watcher, stores, self.url.partition(":")[0], has_token)
         found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(lane_jobs))
-        self._web.begin(Parts(answers, info, metrics or (lambda: basic_metrics(info)), console, found))
+        topics = None if letters is None else TopicRecords(letters, self._config, lambda: lane_jobs.application.plan)
+
+        def pause(paused: bool) -> dict[str, Any]:
+            if not running.state().is_running_or_rebalancing:
+                raise HttpError(503, f"the application does not run: it is {running.state().name}")
+            _log.warning("the application is %s, as somebody asked for on the console", "paused" if paused else "resumed")
+            running.pause(paused)
+            return {"paused": running.paused()}
+
+        self._web.begin(Parts(answers, info, metrics or (lambda: basic_metrics(info)), console, pause, found, topics))
         self._listen()
         _log.info("queries are answered at %s, where also a page shows the application", self.url)
 

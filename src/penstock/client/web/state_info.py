@@ -15,7 +15,8 @@ Readings = Callable[[], Mapping[MetricName, Metric]]
 
 _DISK = ("total-sst-files-size",)
 _MEMORY = ("size-all-mem-tables", "block-cache-usage", "estimate-table-readers-mem")
-_ENTRIES = ("estimate-num-keys", "num-keys")
+# Stores in memory count their entries. RocksDB estimates them: it takes every version of a key for an entry.
+_ENTRIES = ("num-keys",)
 
 
 class StateInfo:

@@ -1,6 +1,6 @@
 """Looks at the application every five seconds, whether somebody looks at the page or not: lag, CPU, memory, who has which task.
 
-Nothing is asked for: where logs end the conductor knows anyway, and what processes take the system tells.
+The brokers are asked what is committed and where topics end; the system knows what processes take.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from penstock.client.scheduling.task_manager import Lags
+from penstock.client.input_lags import Lags
 from penstock.client.web.history import BUCKET_SECONDS, History
 from penstock.clock import wall_time
 from penstock.ids import TopicPartition
@@ -90,9 +90,9 @@ class Watcher:
     def follow(self, lags: Lags, now: float) -> None:
         """Note how far partitions are read, and where they end."""
         with self._lock:
-            for partition in [known for known in self._reached if known not in lags.reached]:
+            for partition in [known for known in self._reached if known not in lags.partitions]:
                 del self._reached[partition]
-            for partition, (position, end) in lags.reached.items():
+            for partition, (position, end) in lags.partitions.items():
                 self._reached.setdefault(partition, deque(maxlen=_SAMPLES)).append((now, position, end))
 
     def place(self, places: Mapping[str, str], now: float) -> None:

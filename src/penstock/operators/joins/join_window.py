@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.record import Record
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
@@ -20,27 +20,25 @@ class KStreamJoinWindow(Operator):
         self.store_name = store_name
 
     def __call__(self) -> KStreamJoinWindowProcessor:
-        """Each task gets a processor of its own."""
         return KStreamJoinWindowProcessor(self.store_name)
 
 
-class KStreamJoinWindowProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
+class KStreamJoinWindowProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any, Any]):
     """Forwards each record before it is stored: it must not meet itself in a join of a stream with itself."""
 
     def __init__(self, store_name: str) -> None:
         self._store_name = store_name
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the store."""
         self._forward = context.forward
         self.store = context.get_state_store(self._store_name)
         self._put = self.store.put
-        self.arrived: Columns | None = None
-        self.takes_columns = self.store.takes_duplicates
+        self.arrived: RecordBatch | None = None
+        self.takes_batches = self.store.takes_duplicates
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """Let rows wait for those of the other side, to be joined with them in the order in which they came."""
-        self.arrived = columns
+        self.arrived = batch
 
     def process(self, record: Record[Any, Any]) -> None:
         """Join and keep one record; one without a key can never be found."""

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from penstock.columns.serdes import ColumnSerializer, serialize_column
+from penstock.batches.serdes import ColumnSerializer, serialize_column
 from penstock.errors import SerializationError
 from penstock.serdes.contract import call_with_headers, wants_headers
 from penstock.serdes.guessed import or_default

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.columns.operator import Operator
+from penstock.batches.batch_processor import Operator
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.skipped import skip_record
 from penstock.operators.time_tracker import StreamTime
@@ -29,7 +29,6 @@ class KStreamKStreamSelfJoin(Operator):
         self.retention_period_ms = retention_period_ms
 
     def __call__(self) -> KStreamKStreamSelfJoinProcessor:
-        """Each task gets a processor of its own."""
         return KStreamKStreamSelfJoinProcessor(self)
 
 
@@ -44,7 +43,6 @@ class KStreamKStreamSelfJoinProcessor(OperatorProcessor[Any, Any, Any, Any]):
         self._retention_ms = supplier.retention_period_ms
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the store."""
         self._context = context
         self._forward = context.forward
         self._fetch_range = context.get_state_store(self._store_name).fetch_range

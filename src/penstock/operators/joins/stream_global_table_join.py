@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.columns.operator import Operator
+from penstock.batches.batch_processor import Operator
 from penstock.operators.joins.stream_table_join import Joiner, KeyMapper, KStreamKTableJoinProcessor
 from penstock.operators.value_getters import KTableValueGetterSupplier
 
@@ -19,5 +19,4 @@ class KStreamGlobalKTableJoin(Operator):
         self.left_join = left_join
 
     def __call__(self) -> KStreamKTableJoinProcessor:
-        """Each task gets a processor of its own."""
         return KStreamKTableJoinProcessor(self.value_getter_supplier.get(), self.mapper, self.joiner, self.left_join, None)

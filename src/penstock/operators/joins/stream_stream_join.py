@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from penstock.columns.operator import ColumnFace, Operator
+from penstock.batches.batch_processor import BatchSupport, Operator
 from penstock.ids import TaskId
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.outer_join_store import LeftOrRightValue, TimestampedKeyAndJoinSide
@@ -32,7 +32,7 @@ class KStreamKStreamJoin(Operator):
     """Makes the processor of one side; `joiner` takes the key, this side's value and the other side's."""
 
     is_left_side: bool
-    joins_columns = True
+    joins_batches = True
 
     def __init__(
         self,
@@ -51,7 +51,6 @@ class KStreamKStreamJoin(Operator):
         self.outer_join_window_store_name = outer_join_window_store_name
 
     def __call__(self) -> KStreamKStreamJoinProcessor:
-        """Each task gets a processor of its own."""
         return KStreamKStreamJoinProcessor(self)
 
 
@@ -67,7 +66,7 @@ class KStreamKStreamJoinRightSide(KStreamKStreamJoin):
     is_left_side = False
 
 
-class Arrival(ABC):
+class ArrivingRecord(ABC):
     """What a side asks for and says while it joins one record, which comes by itself or among many."""
 
     @abstractmethod
@@ -99,7 +98,7 @@ class Arrival(ABC):
         """All that have waited under a key wait no longer."""
 
 
-class KStreamKStreamJoinProcessor(ColumnFace, OperatorProcessor[Any, Any, Any, Any]):
+class KStreamKStreamJoinProcessor(BatchSupport, OperatorProcessor[Any, Any, Any, Any]):
     """Joins the records of one side; rows of both sides are joined at once where the store of those that wait takes them."""
 
     def __init__(self, supplier: KStreamKStreamJoin) -> None:
@@ -125,17 +124,17 @@ class KStreamKStreamJoinProcessor(ColumnFace, OperatorProcessor[Any, Any, Any, A
         other_store = context.get_state_store(self._other_store_name)
         self.outer_store = None if self._outer_store_name is None else context.get_state_store(self._outer_store_name)
         self._waits = self.outer_store is not None
-        self.takes_columns = not self._emits_eagerly and (self.outer_store is None or self.outer_store.takes_rows)
+        self.takes_batches = not self._emits_eagerly and (self.outer_store is None or self.outer_store.takes_rows)
         self.times = self._tracker_supplier.get(context.task_id)
         self.times.open(context, self._outer_store_name)
-        self._single = _SingleArrival(context, other_store, self.outer_store)
+        self._single = _SingleRecord(context, other_store, self.outer_store)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Join one record with the other side."""
         self._single.record = record
         self.join(record.key, record.value, record.timestamp, self._single)
 
-    def join(self, key: Any, value: Any, timestamp: int, arrival: Arrival) -> None:
+    def join(self, key: Any, value: Any, timestamp: int, arrival: ArrivingRecord) -> None:
         """Join a record that arrives."""
         times = self.times
         times.advance_stream_time(timestamp)
@@ -165,7 +164,7 @@ class KStreamKStreamJoinProcessor(ColumnFace, OperatorProcessor[Any, Any, Any, A
             waiting = LeftOrRightValue(value, None) if self.is_left else LeftOrRightValue(None, value)
             arrival.wait(TimestampedKeyAndJoinSide(key, timestamp, self.is_left), waiting)
 
-    def _emit_non_joined(self, arrival: Arrival) -> None:
+    def _emit_non_joined(self, arrival: ArrivingRecord) -> None:
         """Emit the waiting records of both sides whose window has closed, oldest first."""
         times = self.times
         stream_time = times.stream_time
@@ -206,7 +205,7 @@ class KStreamKStreamJoinProcessor(ColumnFace, OperatorProcessor[Any, Any, Any, A
             self._tracker_supplier.remove(self._task_id)
 
 
-class _SingleArrival(Arrival):
+class _SingleRecord(ArrivingRecord):
     """A record by itself: results leave at once, and stores are asked for it alone."""
 
     record: Record[Any, Any]

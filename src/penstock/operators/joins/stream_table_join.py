@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.errors import StreamsError, TopologyError
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.rows import each_row
@@ -42,7 +42,6 @@ class KStreamKTableJoin(Operator):
         self.buffer_store_name = buffer_store_name
 
     def __call__(self) -> KStreamKTableJoinProcessor:
-        """Each task gets a processor of its own."""
         return KStreamKTableJoinProcessor(
             self.value_getter_supplier.get(),
             None,
@@ -52,7 +51,7 @@ class KStreamKTableJoin(Operator):
         )
 
 
-class KStreamKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
+class KStreamKTableJoinProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any, Any]):
     """Looks up each record's row; `key_mapper` gives the row's key, without it the record's own key does."""
 
     def __init__(
@@ -90,7 +89,7 @@ class KStreamKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Any, An
             carried = context.processor_metadata_for_key(self._stream_time_key)
             if carried is not None:
                 self._buffer.observed_stream_time = max(self._buffer.observed_stream_time, carried)
-        self.takes_columns = self._buffer is None and not self._is_versioned
+        self.takes_batches = self._buffer is None and not self._is_versioned
 
     def process(self, record: Record[Any, Any]) -> None:
         """Join one record, or hold it back."""
@@ -103,17 +102,17 @@ class KStreamKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Any, An
         else:
             self._hold_back(record)
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many records; the rows of all keys are read at once where the table has them in a store."""
         context, joiner, left_join = self._context, self._joiner, self._left_join
         mapper = self._key_mapper
-        table_keys, columns = (columns.keys, columns) if mapper is None else each_row(context, columns, mapper)
+        table_keys, batch = (batch.keys, batch) if mapper is None else each_row(context, batch, mapper)
         rows = self._value_getter.get_rows([key for key in table_keys if key is not None])
         get, done, joined = self._get if rows is None else rows.get, list[int](), list[Any]()
-        for number, (table_key, value) in enumerate(zip(table_keys, columns.values)):
+        for number, (table_key, value) in enumerate(zip(table_keys, batch.values)):
             try:
                 if value is None or (table_key is None and not left_join):
-                    context.record_context = columns.context(number)
+                    context.enter_row(batch, number)
                     skip_record(context, "null join key or value")
                     continue
                 table_value = None
@@ -121,11 +120,11 @@ class KStreamKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Any, An
                     row = get(table_key)
                     table_value = None if row is None else row.value
                 if table_value is not None or left_join:
-                    joined.append(joiner(columns.keys[number], value, table_value))
+                    joined.append(joiner(batch.keys[number], value, table_value))
                     done.append(number)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                context.row_failed(columns, number, exc)
-        context.forward_columns((columns if len(done) == len(columns) else columns.take(done)).with_values(joined))
+                context.row_failed(batch, number, exc)
+        context.forward_batch((batch if len(done) == len(batch) else batch.take(done)).with_values(joined))
 
     def _hold_back(self, record: Record[Any, Any]) -> None:
         buffer, context = self._buffer, self._context
@@ -147,13 +146,8 @@ class KStreamKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Any, An
         buffer.evict_while(_always, self._emit)
 
     def _emit(self, eviction: Eviction) -> None:
-        context = self._context
-        current = context.record_context
-        context.set_record_context(eviction.record_context)
-        try:
+        with self._context.at(self._context.current_node, eviction.record_context):
             self._join(eviction.record, eviction.key)
-        finally:
-            context.set_record_context(current)
 
     def _join(self, record: Record[Any, Any], table_key: Any) -> None:
         if table_key is None:
@@ -168,7 +162,6 @@ class KStreamKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Any, An
             self._forward(Record(record.key, joined, record.timestamp, record.headers))
 
     def close(self) -> None:
-        """Close the value getter."""
         self._value_getter.close()
 
 

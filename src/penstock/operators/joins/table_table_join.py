@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.operators.change_column import ChangeColumn
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.skipped import skip_out_of_order, skip_record
-from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.record import Record
 from penstock.state.store import ValueAndTimestamp
@@ -46,7 +46,6 @@ class KTableKTableAbstractJoin(Operator, ABC):
         self.send_old_values = False
 
     def __call__(self) -> KTableKTableJoinProcessor:
-        """Each task gets a processor of its own."""
         return KTableKTableJoinProcessor(self)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
@@ -73,7 +72,7 @@ class KTableKTableAbstractJoin(Operator, ABC):
         """The joined row; None where there is none."""
 
 
-class KTableKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
+class KTableKTableJoinProcessor(BatchProcessor, OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
     """Joins the changes of one table."""
 
     def __init__(self, supplier: KTableKTableAbstractJoin) -> None:
@@ -88,7 +87,7 @@ class KTableKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[
         self._forward = context.forward
         self._value_getter.init(context)
         self._get = self._value_getter.get
-        self.takes_columns = not self._use_versioned_semantics
+        self.takes_batches = not self._use_versioned_semantics
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         """Join one change."""
@@ -105,15 +104,15 @@ class KTableKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[
             change = Change(result.new_value, result.old_value, is_latest)
             self._forward(Record(key, change, result.timestamp, record.headers))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """Join many changes; the other table's rows are read at once where it has them in a store."""
         context, join_change, get = self._context, self._join_change, self._get
-        rows = None if None in columns.keys else self._value_getter.get_each(columns.keys)
+        rows = None if None in batch.keys else self._value_getter.get_each(batch.keys)
         done, news, olds, timestamps = list[int](), list[Any](), list[Any](), list[int]()
-        for number, (key, change, timestamp) in enumerate(zip(columns.keys, columns.values, columns.timestamps)):
+        for number, (key, change, timestamp) in enumerate(zip(batch.keys, batch.values, batch.timestamps)):
             try:
                 if key is None:
-                    context.record_context = columns.context(number)
+                    context.enter_row(batch, number)
                     skip_record(context, "null key")
                     continue
                 result = join_change(key, change, timestamp, get(key) if rows is None else rows[number])
@@ -123,13 +122,12 @@ class KTableKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[
                     olds.append(result.old_value)
                     timestamps.append(result.timestamp)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                context.row_failed(columns, number, exc)
-        joined = columns if len(done) == len(columns) else columns.take(done)
+                context.row_failed(batch, number, exc)
+        joined = batch if len(done) == len(batch) else batch.take(done)
         changes = ChangeColumn(news, olds if self._send_old_values else None)
-        context.forward_columns(Columns(joined.keys, changes, timestamps, joined.headers, joined.origin, joined.sources))
+        context.forward_batch(RecordBatch(joined.keys, changes, timestamps, joined.headers, joined.origin, joined.sources))
 
     def close(self) -> None:
-        """Close the value getter."""
         self._value_getter.close()
 
 
@@ -148,11 +146,9 @@ class KTableKTableJoinValueGetterSupplier(KTableValueGetterSupplier):
 
     @property
     def store_names(self) -> tuple[str, ...]:
-        """The stores of both tables."""
         return union_of_names(self._getter_supplier1.store_names, self._getter_supplier2.store_names)
 
     def get(self) -> KTableKTableJoinValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
         return KTableKTableJoinValueGetter(self._join.join_rows, self._getter_supplier1.get(), self._getter_supplier2.get())
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.operators.change_column import ChangeColumn
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.joins.table_table_join import KTableKTableAbstractJoin, union_of_names
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
-from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetter, KTableValueGetterSupplier
 from penstock.record import Record
 
@@ -28,7 +28,6 @@ class KTableKTableJoinMerger(Operator):
         self.send_old_values = False
 
     def __call__(self) -> KTableKTableJoinMergeProcessor:
-        """Each task gets a processor of its own."""
         return KTableKTableJoinMergeProcessor(self.queryable_name, self.send_old_values)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
@@ -45,7 +44,7 @@ class KTableKTableJoinMerger(Operator):
         return MergedValueGetterSupplier(self._parent1.view(), self._parent2.view())
 
 
-class KTableKTableJoinMergeProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
+class KTableKTableJoinMergeProcessor(BatchProcessor, OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
     """Stores and forwards the changes of both sides."""
 
     def __init__(self, queryable_name: str | None, send_old_values: bool) -> None:
@@ -53,11 +52,10 @@ class KTableKTableJoinMergeProcessor(ColumnProcessor, OperatorProcessor[Any, "Ch
         self._send_old_values = send_old_values
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the store."""
         self._context = context
         self._forward = context.forward
         self._store: KeyValueStoreWrapper | None = None
-        self.takes_columns = self._queryable_name is None
+        self.takes_batches = self._queryable_name is None
         if self._queryable_name is not None:
             self._store = KeyValueStoreWrapper(context, self._queryable_name)
             self._forwarder = TimestampedTupleForwarder(
@@ -77,12 +75,12 @@ class KTableKTableJoinMergeProcessor(ColumnProcessor, OperatorProcessor[Any, "Ch
         else:
             self._forward(record.with_value(Change(change.new_value, None, change.is_latest)))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """Pass many changes on; only where there is no store."""
-        changes = columns.values
+        changes = batch.values
         if not self._send_old_values and not (isinstance(changes, ChangeColumn) and changes.has_no_old_values):
             changes = [Change(change.new_value, None, change.is_latest) for change in changes]
-        self._context.forward_columns(columns.with_values(changes))
+        self._context.forward_batch(batch.with_values(changes))
 
 
 class MergedValueGetterSupplier(KTableValueGetterSupplier):
@@ -94,9 +92,7 @@ class MergedValueGetterSupplier(KTableValueGetterSupplier):
 
     @property
     def store_names(self) -> tuple[str, ...]:
-        """The stores of both tables."""
         return union_of_names(self._view1.store_names, self._view2.store_names)
 
     def get(self) -> KTableValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
         return self._view1.get()

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.query.position import PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import FailureReason, QueryResult
-from penstock.runtime.queries.opening import OwnStore
+from penstock.runtime.queries.opening import CustomStore
 from penstock.runtime.queries.partition import Lease, LeasedIterator, StorePartition
 from penstock.state.iterators import PeekingIterator
 from penstock.state.queries import UnknownQueryError, query_handler, store_failure
@@ -30,7 +30,7 @@ def run_query(
         if not bound.permits(position, partition.partition):
             result = QueryResult.not_up_to_bound(position, bound, partition.partition)
         else:
-            run = None if isinstance(lease.store, OwnStore) else query_handler(lease.store, query)
+            run = None if isinstance(lease.store, CustomStore) else query_handler(lease.store, query)
             if run is None:
                 result = lease.ask(query, bound, execution_info) or QueryResult.for_unknown_query_type(query, lease.store)
             else:

@@ -11,7 +11,7 @@ from rocksdict import Cache
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import InvalidStateStoreError
 from penstock.ids import TaskId
-from penstock.query.columns import is_own
+from penstock.query.columns import is_builtin
 from penstock.runtime.queries.reader_context import ReaderContext
 from penstock.runtime.queries.secondary import SecondaryPartition
 from penstock.serdes.guessed import GuessedSerde
@@ -22,8 +22,8 @@ from penstock.state.engines.rocksdb import DB_FOLDER
 _BLOCK_CACHE_BYTES = 64 * 1024 * 1024
 
 
-class OwnStore:
-    """A store of the user's own kind: only its `query` knows how it is read."""
+class CustomStore:
+    """A custom store of the user; it can only be read through its `query`."""
 
     on_disk = False
 
@@ -32,7 +32,7 @@ class OwnStore:
         self.kind = type(builder).__name__
 
     def open_typed(self, engine: Any, task_id: TaskId, folder: Path) -> Any:
-        """There is nothing that could be read without asking it."""
+        """Return this object: nothing can be read without `query`."""
         return self
 
 
@@ -42,7 +42,7 @@ class ReadableStore:
     def __init__(self, builder: Any, config: StreamsConfig, changelog: str | None) -> None:
         builder = builder.chosen()
         if not isinstance(builder, AbstractStoreBuilder):
-            raise InvalidStateStoreError(own_kind(builder.name, type(builder).__name__))
+            raise InvalidStateStoreError(custom_store_message(builder.name, type(builder).__name__))
         self.builder = builder
         self.name: str = builder.name
         self.config = config
@@ -70,9 +70,9 @@ class ReadableStore:
         return serde.own if isinstance(serde, GuessedSerde) else serde
 
     @cached_property
-    def has_own_serdes(self) -> bool:
-        """Whether only the library's own code is needed to read an entry: how long a user's takes is not known."""
-        return is_own(self.key_serde) and is_own(self.value_serde)
+    def has_builtin_serdes(self) -> bool:
+        """Whether only the library's code runs to read an entry; code of the user may take any time."""
+        return is_builtin(self.key_serde) and is_builtin(self.value_serde)
 
     def open_typed(self, engine: Any, task_id: TaskId, folder: Path) -> Any:
         """The typed layer over an engine, opened for reading."""
@@ -93,18 +93,18 @@ class ReadableStore:
         return SecondaryPartition(self.name, task_id, task_folder / DB_FOLDER / self.name, log_folder, open_store)
 
 
-def own_kind(name: str, builder: str) -> str:
-    """What is said to a reader of a store that only answers queries."""
+def custom_store_message(name: str, builder: str) -> str:
+    """Return the error message for a reader of a store that only answers queries."""
     return (
         f"store {name} is of a kind of its own ({builder}), which cannot be read from outside: implement query() in the store "
         "and ask it with KafkaStreams.query(StateQueryRequest.in_store(name).with_query(…))"
     )
 
 
-def queryable_store(builder: Any, config: StreamsConfig, changelog: str | None) -> ReadableStore | OwnStore:
+def queryable_store(builder: Any, config: StreamsConfig, changelog: str | None) -> ReadableStore | CustomStore:
     """A store of the topology that queries can ask."""
     builder = builder.chosen()
-    return ReadableStore(builder, config, changelog) if isinstance(builder, AbstractStoreBuilder) else OwnStore(builder)
+    return ReadableStore(builder, config, changelog) if isinstance(builder, AbstractStoreBuilder) else CustomStore(builder)
 
 
 def kind_of(store: Any) -> tuple[str, str]:

@@ -7,8 +7,11 @@ the order of its keys; as in Kafka Streams there is no order between partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, Generic, TypeVar, overload
 
+from penstock.html import moment, paragraph, table
 from penstock.runtime.queries.partition import Lease, LeasedIterator, StorePartition
 from penstock.state.iterators import PeekingIterator
 from penstock.state.store import KeyValueReading, StoreIterator, VersionedRecord
@@ -16,6 +19,9 @@ from penstock.windows import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+SHOWN_ENTRIES = 20
+"""How many entries a notebook shows of a store."""
 
 Partitions = Callable[[], Sequence[StorePartition]]
 Convert = Callable[[Any], Any]
@@ -43,6 +49,27 @@ class _View:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._name}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first entries."""
+        return self.to_html()
+
+    def to_html(self, limit: int = SHOWN_ENTRIES) -> str:
+        """The first entries as a table, at most `limit`."""
+        if limit < 1:
+            raise ValueError(f"limit is {limit}: it should be 1 or more")
+        with self._entries() as entries:
+            found = list(islice(entries, limit + 1))
+        rows = [_row(key, value) for key, value in found[:limit]]
+        heads = ["key", "window start", "window end", "value"] if rows and len(rows[0]) > 2 else ["key", "value"]
+        count = f"{len(rows):,} {'entry' if len(rows) == 1 else 'entries'} on this instance"
+        note = f"The first {count}; there are more." if len(found) > limit else f"{count}."
+        return table(heads, rows, title=f"store {self._name}", note=note)
+
+    def _entries(self) -> AbstractContextManager[Iterator[Any]]:
+        """All entries, as keys and values."""
+        found: AbstractContextManager[Iterator[Any]] = self._each(lambda store: store.all())
+        return found
 
     def _first(self, key: Any, read: Callable[[Any], Any]) -> Any:
         """What the first partition that has something answers."""
@@ -199,6 +226,9 @@ class ReadOnlyWindowStore(_View, Generic[K, V]):
 class ReadOnlySessionStore(_View, Generic[K, V]):
     """Sessions of keys to aggregates."""
 
+    def _entries(self) -> AbstractContextManager[Iterator[Any]]:
+        return self.find_sessions_key_range(None, None, 0, 2**63 - 1)
+
     def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None:
         """The aggregate of exactly this session, or None."""
         value: V | None = self._first(key, lambda store: store.fetch_session(key, session_start, session_end))
@@ -254,6 +284,10 @@ class ReadOnlySessionStore(_View, Generic[K, V]):
 class ReadOnlyVersionedKeyValueStore(_View, Generic[K, V]):
     """Keys to versions of their values."""
 
+    def to_html(self, limit: int = SHOWN_ENTRIES) -> str:
+        """A line that says how to read it: the entries of a versioned store are found by key alone."""
+        return paragraph(f"store {self._name}", strong=True) + paragraph("A versioned store is read by key: store.get(key).")
+
     def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
         """The latest version, or the one that was valid at a time."""
         found: VersionedRecord[V] | None = self._first(key, lambda store: store.get(key, as_of))
@@ -281,3 +315,9 @@ VIEWS: dict[str, type[Any]] = {
 
 def _unchanged(value: Any) -> Any:
     return value
+
+
+def _row(key: Any, value: Any) -> tuple[Any, ...]:
+    if isinstance(key, Windowed):
+        return key.key, moment(key.window.start), moment(key.window.end), value
+    return key, value

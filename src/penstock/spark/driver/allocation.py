@@ -17,10 +17,14 @@ from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 
+from penstock.errors import ConfigError
 from penstock.spark.internals import request_one_executor
 
 _PREFIX: Final = "spark.dynamicAllocation."
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
+
+# Spark writes "no limit" as the largest integer.
+_NO_LIMIT: Final = 2**31 - 1
 
 _ASK_EVERY: Final = 60.0
 _asked: WeakKeyDictionary[SparkContext, float] = WeakKeyDictionary()
@@ -46,16 +50,14 @@ class Allocation:
 
         if not is_set(f"{_PREFIX}enabled") or re.fullmatch(r"local(\[.*\])?", settings.get("spark.master", "")):
             return None
-        most = settings.get(f"{_PREFIX}maxExecutors")
+        most = count_of(settings, f"{_PREFIX}maxExecutors", _NO_LIMIT)
         keeps = (
             is_set(f"{_PREFIX}shuffleTracking.enabled", "true")
             or is_set("spark.shuffle.service.enabled")
             or (is_set("spark.decommission.enabled") and is_set("spark.storage.decommission.shuffleBlocks.enabled", "true"))
             or "spark.shuffle.sort.io.plugin.class" in settings  # shuffles that are stored elsewhere
         )
-        # Spark's word for no limit is the largest integer.
-        limit = None if most is None or int(most) >= 2**31 - 1 else int(most)
-        return cls(limit, seconds_of(settings.get(f"{_PREFIX}executorIdleTimeout", "60s")), keeps)
+        return cls(None if most >= _NO_LIMIT else most, seconds_of(settings.get(f"{_PREFIX}executorIdleTimeout", "60s")), keeps)
 
     def lanes(self, slots: int, tasks: int) -> int:
         """How many lanes there are without `num.stream.threads`: for all the executors that can be had, and no more than tasks.
@@ -92,9 +94,23 @@ def cores_of(settings: Mapping[str, str]) -> int | None:
         return (os.cpu_count() or 1) if wanted == "*" else int(wanted)
     if cluster := re.fullmatch(r"local-cluster\[[^,]*,\s*(\d+).*\]", master):
         return int(cluster.group(1))
-    if cores := settings.get("spark.executor.cores"):
-        return int(cores)
+    if settings.get("spark.executor.cores"):
+        return count_of(settings, "spark.executor.cores", 1)
     return None if master.startswith("spark://") else 1 if master else None
+
+
+def count_of(settings: Mapping[str, str], key: str, default: int) -> int:
+    """A setting that is a whole number; ConfigError if it is none.
+
+    >>> count_of({"spark.task.cpus": "two"}, "spark.task.cpus", 1)
+    Traceback (most recent call last):
+    penstock.errors.ConfigError: spark.task.cpus=two is not a whole number: set it to one, or unset it
+    """
+    text = settings.get(key, str(default))
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"{key}={text} is not a whole number: set it to one, or unset it") from None
 
 
 def seconds_of(text: str) -> float:

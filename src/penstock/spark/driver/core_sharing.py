@@ -28,8 +28,9 @@ class CoreWaits:
         waiting: Callable[[], set[str]],
         now: Callable[[], float] = monotonic,
         anybody: Callable[[], bool] = lambda: False,
+        refusal: Callable[[str], str] = lambda lane: "",
     ) -> None:
-        self._waiting, self._anybody = waiting, anybody
+        self._waiting, self._anybody, self._refusal = waiting, anybody, refusal
         self._now = now
         self._since: dict[str, float] = {}
         self._told: dict[str, float] = {}
@@ -50,11 +51,15 @@ class CoreWaits:
         for lane, since in self._since.items():
             if now - since >= _TOLD_AFTER and now - self._told.get(lane, -_TOLD_AGAIN) >= _TOLD_AGAIN:
                 self._told[lane] = now
-                _log.warning(
-                    "stream-thread [%s] has waited %.0f s for a core of Spark: all are taken. Give the application a "
-                    "session or executors of its own, or a pool with a minShare (%s, with spark.scheduler.mode=FAIR)",
-                    *(lane, now - since, POOL),
-                )
+                _log.warning("stream-thread [%s] has waited %.0f s for a core of Spark: %s", lane, now - since, self._why(lane))
+
+    def _why(self, lane: str) -> str:
+        if refusal := self._refusal(lane):
+            return f"its executor {refusal}, and there is no other. It goes on when the cluster gives the application one"
+        return (
+            "all are taken. Give the application a session or executors of its own, or a pool with a minShare "
+            f"({POOL}, with spark.scheduler.mode=FAIR)"
+        )
 
     def anybody_waits(self) -> bool:
         """Whether a task of any job of the session waits for a core."""

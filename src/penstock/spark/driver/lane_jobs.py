@@ -6,20 +6,32 @@ Nothing here waits: what is asked for is a future, so that each thread goes at i
 from __future__ import annotations
 
 import logging
+import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from weakref import WeakSet
 
 from pyspark import SparkContext
 
 from penstock.ids import TaskId
-from penstock.spark.driver.allocation import Allocation, request_executor
+from penstock.spark.driver.allocation import Allocation, count_of, request_executor
 from penstock.spark.driver.core_sharing import POOL, CoreWaits
-from penstock.spark.driver.lanes import Lane, close_lanes
-from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError, choose_places, executors, wait_for_executors
+from penstock.spark.driver.lanes import Lane, close_lanes, is_reachable, remaining, wait_for
+from penstock.spark.driver.placement import (
+    NoExecutorsError,
+    SessionStoppedError,
+    choose_places,
+    executors,
+    known_places,
+    wait_for_executors,
+)
 from penstock.spark.driver.state_updaters import StateUpdaters
 from penstock.spark.hosts import host_of, is_local
 from penstock.spark.internals import (
@@ -30,10 +42,11 @@ from penstock.spark.internals import (
     has_ended,
     is_cut_off,
     jvm_pid,
+    known_executors,
     split_place,
 )
 from penstock.spark.messages import Application, Failure, Residency, TaskStart, ThreadReport
-from penstock.spark.queries.query_client import ask_doing, ask_report, ask_to_leave
+from penstock.spark.queries.query_client import ask_doing, ask_report, ask_to_close, ask_to_leave
 from penstock.spark.reports import read_report
 from penstock.spark.worker.residency import close_thread, packed, run_residency
 from penstock.state.directory import site_here
@@ -48,7 +61,15 @@ _RENEW_SECONDS = 60.0
 
 
 # What Spark says where a worker could not even begin: no use to try it again.
+_OURS = frozenset(
+    {"penstock", "pyspark_penstock", "pyspark", "confluent_kafka", "rocksdict", "pyarrow", "numpy", "msgspec", "kafka"}
+)
 _BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
+
+
+# The lanes of every application of this process: those of one session share its executors.
+_ALL: WeakSet[LaneJobs] = WeakSet()
+_CHOOSING = threading.Lock()
 
 
 class LaneJobs:
@@ -59,11 +80,21 @@ class LaneJobs:
         self._application = application
         self._packed = packed(application)
         self._pool = application.config.spark_configs.get(POOL)
-        self._is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
+        self.is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
+        """Whether Spark adds and removes executors by itself (dynamic allocation)."""
         self._empty: set[int] = set()
-        self.waits = CoreWaits(lambda: groups_waiting(self._spark), anybody=lambda: anybody_waits(self._spark))
-        places = choose_places([None] * len(names), executors(self._spark))
-        self.lanes = {index: self._lane(index, name, place) for index, (name, place) in enumerate(zip(names, places))}
+        self.waits = CoreWaits(
+            lambda: groups_waiting(self._spark), anybody=lambda: anybody_waits(self._spark), refusal=self._refusal_of
+        )
+        self.lanes: dict[int, Lane] = {}
+        self.working: frozenset[int] = frozenset()
+        """The lanes that have tasks, or are to have some."""
+        self.refusals: Mapping[int, str] = {}
+        """The lanes whose executors get no more tasks from Spark, and why; as of the last look at the executors."""
+        self._planned: dict[int, str | None] = {}
+        """Where lanes are about to go."""
+        self._make_lanes(dict(enumerate(names)), executors(self._spark))
+        _ALL.add(self)
         self.updaters = StateUpdaters(self._spark, application, self._packed)
         self._answered: dict[int, ThreadReport] = {}
         self._sockets: set[Path] = set()
@@ -73,13 +104,46 @@ class LaneJobs:
         """The process of the driver's JVM; None where others have started it."""
         return jvm_pid(self._spark)
 
+    def _make_lanes(self, names: Mapping[int, str], there: Sequence[str]) -> None:
+        made: dict[int, Lane] = {}
+        with _CHOOSING:
+            try:
+                for (index, name), place in zip(names.items(), choose_places([None] * len(names), there, self._taken())):
+                    made[index] = self._lane(index, name, place)
+            except BaseException:
+                for lane in made.values():
+                    lane.forsake()
+                raise
+            self.lanes = made
+
+    def _others(self) -> list[LaneJobs]:
+        """The other applications of the session."""
+        return [other for other in list(_ALL) if other is not self and other.is_on(self._spark)]
+
+    def is_on(self, spark: SparkContext) -> bool:
+        """Whether this is the context on which the lanes run."""
+        return spark is self._spark
+
+    def _taken(self) -> Counter[str]:
+        """How many lanes of other applications each executor has, or is about to have."""
+        places = [other._planned.get(index, lane.executor) for other in self._others() for index, lane in other.lanes.items()]
+        return Counter(place for place in places if place is not None)
+
+    @property
+    def neighbours(self) -> Counter[int]:
+        """How many lanes of other applications have tasks on the executor of each lane."""
+        busy = Counter(other.lanes[index].executor for other in self._others() for index in other.working if index in other.lanes)
+        return Counter({index: busy[lane.executor] for index, lane in self.lanes.items()})
+
     def _lane(self, index: int, name: str, place: str | None) -> Lane:
         return Lane(self._spark, name, place, f"{self._application.config['application.id']}-{index + 1}", self._pool)
 
     def add_lane(self, index: int, name: str) -> None:
         """One more lane, on the executor with the fewest; it owns nothing before it is opened."""
-        places = choose_places([*(lane.executor for lane in self.lanes.values()), None], executors(self._spark))
-        self.lanes = {**self.lanes, index: self._lane(index, name, places[-1])}
+        with _CHOOSING:
+            before = [*(lane.executor for lane in self.lanes.values()), None]
+            places = choose_places(before, executors(self._spark), self._taken())
+            self.lanes = {**self.lanes, index: self._lane(index, name, places[-1])}
 
     def take_lane(self, index: int) -> Lane:
         """Take a lane out of the lane_jobs; whoever does that ends it, with `end_lane`."""
@@ -95,7 +159,7 @@ class LaneJobs:
         A worker of its own would have to be started and to import everything, at the cost of all who run beside it.
         """
         lane = self.take_lane(index)
-        closing = lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes)
+        closing = self._submit_close(index, lane)
         lane.name = name
         self.lanes = {**self.lanes, successor: lane}
         return closing
@@ -103,7 +167,7 @@ class LaneJobs:
     def end_lane(self, index: int, lane: Lane, timeout: float = _RESTART_SECONDS) -> None:
         """Close what a lane keeps open, then the lane; waits for that."""
         with suppress(Exception):  # a worker that is gone has nothing left to close
-            lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes).result(timeout)
+            self._submit_close(index, lane).result(timeout)
         close_lanes([lane], timeout)
 
     def replace_application(self, application: Application) -> None:
@@ -129,22 +193,25 @@ class LaneJobs:
             return False
         lane = self.lanes[index]
         try:
-            there = executors(self._spark)
+            found = known_places(self._spark)
         except UNANSWERED as exc:  # it has ended since it was asked
             raise SessionStoppedError from exc
-        if not there:
-            if self._is_elastic:
+        if not found.usable:
+            if self.is_elastic:
                 request_executor(self._spark)
-            raise NoExecutorsError(f"{self._spark.master} gives the application no executor now, where {lane.name} could run")
-        if lane.executor in there:
+            raise NoExecutorsError(
+                f"{self._spark.master} gives the application no executor now, where {lane.name} could run{found.explain()}"
+            )
+        if lane.executor in found.usable:
             return False
-        place = dict(zip(self.lanes, choose_places([lane.executor for lane in self.lanes.values()], there)))[index]
-        _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
-        lane.move(place)
+        with _CHOOSING:
+            before = [lane.executor for lane in self.lanes.values()]
+            place = dict(zip(self.lanes, choose_places(before, found.usable, self._taken())))[index]
+            self.move_lane(index, place)
         return True
 
     def is_alive(self, index: int) -> bool:
-        """Whether the executor of a lane is still there; one whose session does not answer may be."""
+        """Whether the executor of a lane is there and runs tasks; one whose session does not answer may be."""
         try:
             return is_local(self._spark) or self.lanes[index].executor in executors(self._spark)
         except UNANSWERED:
@@ -177,30 +244,59 @@ class LaneJobs:
         return lost
 
     def better_places(self) -> dict[int, str | None]:
-        """The lanes that should be elsewhere: an executor has come, or has gone, and another one is crowded.
+        """The lanes that should be elsewhere: their executor gets no more tasks, or another executor is less crowded.
 
         SessionStoppedError where nothing lives any more.
         """
         if self.has_ended:
             raise SessionStoppedError
         try:
-            there = executors(self._spark)
+            found = known_places(self._spark)
         except UNANSWERED as exc:
             _log.debug("where lanes should be cannot be told: %s", exc)
             return {}
-        if not there:
-            return {}
-        places = dict(zip(self.lanes, choose_places([lane.executor for lane in self.lanes.values()], there)))
-        return {index: place for index, place in places.items() if place != self.lanes[index].executor}
+        with _CHOOSING:
+            before = {index: lane.executor for index, lane in self.lanes.items()}
+            self.refusals = {
+                index: found.refused[place] for index, place in before.items() if place is not None and place in found.refused
+            }
+            if not found.usable:
+                return {}
+            places = dict(zip(before, choose_places(list(before.values()), found.usable, self._taken())))
+            self._planned = {index: place for index, place in places.items() if place != before[index]}
+            return dict(self._planned)
+
+    def slots(self) -> int:
+        """How many tasks the executors run at a time that there are now; 0 in local mode, and if the session does not answer."""
+        if is_local(self._spark):
+            return 0
+        cpus = count_of(dict(self._spark.getConf().getAll()), "spark.task.cpus", 1)
+        try:
+            return sum(found.cores // cpus for found in known_executors(self._spark).values() if not found.refusal)
+        except UNANSWERED:
+            return 0
 
     def move_lane(self, index: int, place: str | None) -> None:
-        """Have a lane that owns nothing go to another executor; what it keeps open on the old one is closed there."""
+        """Have the next jobs of a lane run on another executor."""
         lane = self.lanes[index]
         if lane.executor == place:
             return
-        _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
-        lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes)
+        why = f", which {self.refusals[index]}" if index in self.refusals else ""
+        _log.info("%s moves from %s%s to %s", lane.name, lane.executor, why, place)
         lane.move(place)
+        self._planned.pop(index, None)
+        self.refusals = {other: why for other, why in self.refusals.items() if other != index}
+
+    def close_worker(self, index: int) -> bool:
+        """Have the worker of a lane close what it has open, once its residency is over; returns whether it has.
+
+        The worker is asked over its own connection: an executor that is being decommissioned or is excluded gets no Spark task.
+        """
+        address = self.query_address(index)
+        return address is not None and ask_to_close(address, self._application)
+
+    def _refusal_of(self, name: str) -> str:
+        return next((why for index, why in self.refusals.items() if index in self.lanes and self.lanes[index].name == name), "")
 
     def reside(
         self,
@@ -220,7 +316,7 @@ class LaneJobs:
         With dynamic allocation a thread that has nothing, and is to have nothing, is not asked: it would keep an executor, or
         have Spark ask for one. Its worker may be gone with its executor, but has left nothing open.
         """
-        if self._is_elastic and not tasks and not seconds and thread in self._empty:
+        if self.is_elastic and not tasks and not seconds and thread in self._empty:
             nothing: Future[ThreadReport] = Future()
             nothing.set_result(ThreadReport(held=()))
             return nothing
@@ -333,6 +429,7 @@ class LaneJobs:
 
     def forsake(self) -> None:
         """In the place of `close` where the session has ended: asks nothing of it, and ends what is left of its workers here."""
+        _ALL.discard(self)
         self.updaters.forsake()
         for lane in self.lanes.values():
             lane.forsake()
@@ -357,46 +454,56 @@ class LaneJobs:
         self.updaters.renew(self._spark)
         names = {index: lane.name for index, lane in self.lanes.items()}
         there = wait_for_executors(self._spark, _RENEW_SECONDS, check)
-        made: dict[int, Lane] = {}
-        try:
-            for (index, name), place in zip(names.items(), choose_places([None] * len(names), there)):
-                made[index] = self._lane(index, name, place)
-        except BaseException:
-            for lane in made.values():
-                lane.forsake()
-            raise
-        self.lanes = made
+        self._planned, self.refusals = {}, {}
+        self._make_lanes(names, there)
+        _ALL.add(self)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close what the lanes keep open, then the lanes."""
-        self.updaters.close(timeout)
-        self._close_lanes(list(self.lanes), timeout)
-        close_lanes(self.lanes.values(), timeout)
+        """Close what the lanes keep open, then the lanes, all at the same time. A lane without an executor is asked nothing."""
+        _ALL.discard(self)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        there = self._usable()
+        updating = threading.Thread(
+            target=self.updaters.close, args=(timeout, there), name="penstock-updaters-close", daemon=True
+        )
+        updating.start()
+        left = {index: lane for index, lane in self.lanes.items() if is_reachable(lane, there)}
+        for index, lane in self.lanes.items():
+            if index not in left:
+                lane.cancel(f"{lane.executor} gets no more tasks")
+                lane.forsake()
+        wait_for([self._submit_close(index, lane) for index, lane in left.items()], deadline)
+        close_lanes(left.values(), None if deadline is None else _RESTART_SECONDS)
+        updating.join(remaining(deadline))
         self._remove_sockets()
+
+    def _usable(self) -> Collection[str] | None:
+        """The executors that run tasks; None in local mode, and if the session does not answer."""
+        try:
+            return None if is_local(self._spark) else executors(self._spark)
+        except UNANSWERED:
+            return None
 
     def _remove_sockets(self) -> None:
         """A worker that was killed, or that Spark has retired, could not remove the folder of its socket."""
         for folder in {path.parent for path in self._sockets if path.parent.name.startswith("penstock-")}:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
-        closing = [
-            self.lanes[index].submit(
-                partial(close_thread, self._application.key, index), f"{self.lanes[index].name}: close", bytes
-            )
-            for index in indices
-        ]
-        for future in closing:
-            try:
-                future.result(timeout)
-            except Exception:  # noqa: BLE001, S112 - a worker that is gone has nothing left to close
-                continue
+    def _submit_close(self, index: int, lane: Lane) -> Future[bytes]:
+        return lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes)
 
 
 def _failure_of_job(text: str, interpreter: str) -> Failure:
     broken = next((line.strip() for line in text.splitlines() if any(sign in line for sign in _BROKEN_PYTHON)), None)
     if broken is None:
         return Failure("ThreadLost", text.splitlines()[0], text)
+    missing = re.search(r"No module named '(\w+)", broken)
+    if missing is not None and missing.group(1) not in _OURS:
+        message = (
+            f"the executors have no module {missing.group(1)}, which the application uses: send it along with "
+            f"spark.submit.pyFiles, or install it for the executors' Python, {interpreter} (running-on-a-cluster.md)"
+        )
+        return Failure("StreamsError", message, text)
     advice = "install penstock-streams for it, or name another one by PYSPARK_PYTHON before the session is made"
     message = f"the executors' Python, {interpreter}, cannot run penstock: {broken}; {advice} (running-on-a-cluster.md)"
     return Failure("StreamsError", message, text)

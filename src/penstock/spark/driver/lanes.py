@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
@@ -24,9 +24,10 @@ from pyspark import RDD, SparkContext
 from penstock.errors import StreamsError
 from penstock.spark.driver.core_sharing import POOL
 from penstock.spark.driver.lane_names import give_back, take_name
-from penstock.spark.driver.placement import anchored, executors, located
+from penstock.spark.driver.placement import anchored, known_places, located
 from penstock.spark.hosts import is_local
 from penstock.spark.internals import (
+    STAGE_NAME,
     bytes_in_environment,
     first_of_partition,
     group_runs,
@@ -36,6 +37,7 @@ from penstock.spark.internals import (
 from penstock.spark.worker.lane_process import (
     VARIABLE,
     LaneProcess,
+    MisplacedError,
     end_daemon,
     end_daemon_on,
     end_left,
@@ -55,6 +57,9 @@ _LEFT_SECONDS = 10.0
 
 # How often a daemon is looked for on its executor: Spark may put the job elsewhere when that has no core to spare.
 _ATTEMPTS = 3
+
+# So soon a job is submitted again that Spark has tried on another executor.
+_MISPLACED_PAUSE = 0.2
 
 # Spark looks every two seconds whether a job was cancelled, and gives its Python two more (spark.python.task.killTimeout).
 _SPARK_ENDS_IN = 6.0
@@ -110,6 +115,8 @@ class Lane:
         self._job: _Job | None = None
         self._job_lock = threading.Lock()
         self._is_forsaken = False
+        self._busy: str | None = None
+        """The executor whose cores are known to be busy with other jobs for longer than `spark.locality.wait`."""
         self.executor: str | None = None
         self._worker_name = take_name(worker_name or name)
         try:
@@ -129,7 +136,7 @@ class Lane:
 
     def submit(self, function: LaneFunction, description: str, read: Callable[[bytes], T]) -> Future[T]:
         """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields, read."""
-        return self._thread.submit(self._run, self._base, function, description, read)
+        return self._thread.submit(self._run, self._base, self.executor, function, description, read)
 
     def close(self) -> Future[None]:
         """Take no more jobs; those there are run to their end, and then the worker is ended, with the daemon it comes from."""
@@ -178,19 +185,44 @@ class Lane:
             end_left(self._worker_name, self._process)
         give_back(self._worker_name)
 
-    def _run(self, rows: RDD[Any], function: LaneFunction, description: str, read: Callable[[bytes], T]) -> T:
+    def _run(
+        self, rows: RDD[Any], executor: str | None, function: LaneFunction, description: str, read: Callable[[bytes], T]
+    ) -> T:
+        """Run a job on the lane's executor; again if Spark has tried it elsewhere, where nothing was run."""
+        while True:
+            try:
+                return self._run_once(rows, executor, function, description, read)
+            except MisplacedError as exc:
+                found = known_places(self._spark)
+                if self._is_forsaken or self.executor != executor or executor not in found.usable:
+                    why = found.refused.get(executor or "", "is gone or was left")
+                    raise StreamsError(f"{self.name} belongs on {executor}, which {why}, and {exc}") from exc
+                _log.log(
+                    logging.WARNING if executor != self._busy else logging.DEBUG,
+                    "%s waits for a core of %s, where its state is: %s meanwhile and did nothing there. Set spark.locality.wait "
+                    "to 60s, so that Spark does not try it elsewhere",
+                    *(self.name, executor, exc),
+                )
+                self._busy = executor
+                time.sleep(_MISPLACED_PAUSE)
+
+    def _run_once(
+        self, rows: RDD[Any], executor: str | None, function: LaneFunction, description: str, read: Callable[[bytes], T]
+    ) -> T:
         self.last_used = time.monotonic()
         job = self._job = _Job(self.name, description)
         # Not to be interrupted where it is cancelled: then Spark would let go of the worker, and leave it running.
         self._spark.setJobGroup(job.group, description, interruptOnCancel=False)
         self._spark.setLocalProperty(POOL, self._pool)  # None: the session's default
-        in_lane = partial(run_in_lane, self._worker_name, self._process, function)
+        self._spark.setLocalProperty(STAGE_NAME, description)
+        in_lane = partial(run_in_lane, self._worker_name, executor, self._process, function)
         try:
             java_rdd = bytes_in_environment(rows, in_lane, self._environment)
             self._process, ended, said = read_from_lane(first_of_partition(java_rdd))
             job.is_done = True
         except Exception as exc:
-            self._loosen()
+            if not isinstance(exc, MisplacedError):
+                self._loosen()
             if job.cancelled is not None:
                 raise LaneCancelledError(f"the job of {self.name} was ended: {job.cancelled}") from exc
             raise
@@ -304,11 +336,28 @@ class Lane:
         ending = partial(end_daemon_on, executor, self._worker_name, daemon)
         environment = worker_environment(self._spark, {VARIABLE: _ENDS_OTHERS})
         for _ in range(_ATTEMPTS):
-            if executor not in executors(self._spark):
+            if executor not in known_places(self._spark).usable:
                 return
             rows = bytes_in_environment(located(self._spark, executor), ending, environment)
             if first_of_partition(rows) == b"ended":
                 return
+
+
+def is_reachable(lane: Lane, there: Collection[str] | None) -> bool:
+    """Whether jobs of a lane can run; `there` are the executors that run tasks, None if that is not known or it is no cluster."""
+    return there is None or lane.executor is None or lane.executor in there
+
+
+def remaining(deadline: float | None) -> float | None:
+    """How many seconds are left; None without a deadline."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def wait_for(closing: Iterable[Future[Any]], deadline: float | None) -> None:
+    """Wait until all have ended, one way or the other."""
+    for future in closing:
+        with suppress(Exception):  # a worker that is gone has nothing left to close
+            future.result(remaining(deadline))
 
 
 def close_lanes(lanes: Iterable[Lane], timeout: float | None) -> None:
@@ -317,7 +366,7 @@ def close_lanes(lanes: Iterable[Lane], timeout: float | None) -> None:
     deadline = None if timeout is None else time.monotonic() + timeout
     for lane, closed in closing:
         try:
-            closed.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            closed.result(remaining(deadline))
         except FutureTimeoutError:
             _log.warning("%s has not closed in %.0f s: its worker is ended", lane.name, timeout)
             lane.abandon()

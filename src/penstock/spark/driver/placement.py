@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from pyspark import RDD, SparkContext
 
@@ -15,7 +17,7 @@ from penstock.spark.hosts import is_local
 from penstock.spark.internals import (
     anchor,
     executor_place,
-    executors_with_hosts,
+    known_executors,
     placed_rows,
 )
 
@@ -45,11 +47,37 @@ class SessionStoppedError(StreamsError):
         super().__init__(message or _STOPPED)
 
 
-def executors(spark: SparkContext) -> list[str]:
-    """The executors there are now, as Spark writes them in preferred locations; empty in local mode."""
+class Executors(NamedTuple):
+    """The executors there are, as Spark writes them in preferred locations: those that run tasks, and why others do not."""
+
+    usable: list[str]
+    refused: Mapping[str, str] = MappingProxyType({})
+
+    def explain(self) -> str:
+        """Why there are executors and none can be used; empty if there are none.
+
+        >>> Executors([], {"executor_10.0.0.7_3": "is being decommissioned"}).explain()
+        ': executor_10.0.0.7_3 is being decommissioned'
+        """
+        told = "; ".join(f"{place} {why}" for place, why in sorted(self.refused.items()))
+        return f": {told}" if told else ""
+
+
+def known_places(spark: SparkContext) -> Executors:
+    """The executors there are now; none in local mode.
+
+    This list alone decides where threads begin, how they are spread, and where they move.
+    """
     if is_local(spark):
-        return []
-    return sorted(executor_place(host, executor) for executor, host in executors_with_hosts(spark).items())
+        return Executors([])
+    known = {executor_place(found.host, id_): found for id_, found in known_executors(spark).items()}
+    refused = {place: found.refusal for place, found in known.items() if found.refusal}
+    return Executors(sorted(known.keys() - refused.keys()), refused)
+
+
+def executors(spark: SparkContext) -> list[str]:
+    """The executors that run tasks now, as Spark writes them in preferred locations; empty in local mode."""
+    return known_places(spark).usable
 
 
 def wait_for_executors(spark: SparkContext, timeout: float, check: Callable[[], None] = lambda: None) -> list[str]:
@@ -62,46 +90,51 @@ def wait_for_executors(spark: SparkContext, timeout: float, check: Callable[[], 
     allocation = Allocation.of(dict(spark.getConf().getAll()))
     expected = int(spark.getConf().get("spark.executor.instances", "0") or 0)
     patience = _MISSING_SECONDS if expected else _SETTLED_SECONDS
-    deadline, found, since = time.monotonic() + timeout, executors(spark), time.monotonic()
+    deadline, found, since = time.monotonic() + timeout, known_places(spark), time.monotonic()
     say_at = since + _SAY_SECONDS
     while True:
         now = time.monotonic()
-        if found and (now - since > patience or len(found) == expected):
-            return found
-        if allocation is not None and not found:
+        if found.usable and (now - since > patience or len(found.usable) == expected):
+            return found.usable
+        if allocation is not None and not found.usable:
             request_executor(spark)
         if now > deadline:
             raise NoExecutorsError(
                 f"no executor of {spark.master} has registered within {timeout:.0f} s: check that the cluster is up and has "
                 "cores and memory to spare for this application"
                 + ("" if allocation is None else ", and that spark.dynamicAllocation.maxExecutors allows for one")
+                + found.explain()
             )
-        if not found and now > say_at:
+        if not found.usable and now > say_at:
             say_at = now + _SAY_SECONDS
             _log.warning(
-                "%s has given no executor yet, and is waited for %.0f s more: check that it has cores and memory to spare",
-                *(spark.master, deadline - now),
+                "%s has given no executor yet, and is waited for %.0f s more: check that it has cores and memory to spare%s",
+                *(spark.master, deadline - now, found.explain()),
             )
         check()
         time.sleep(0.05)
-        there = executors(spark)
+        there = known_places(spark)
         if there != found:
             found, since = there, now
 
 
-def choose_places(before: Sequence[str | None], there: Sequence[str]) -> list[str | None]:
-    """An executor for each lane: the one it has as long as that lives, else the one with the fewest lanes.
+def choose_places(
+    before: Sequence[str | None], there: Sequence[str], taken: Mapping[str, int] = MappingProxyType({})
+) -> list[str | None]:
+    """An executor for each lane: the one it has if that is there, else the one with the fewest lanes.
 
-    Lanes move to a newcomer only where another executor has two more than it.
+    Lanes move to a newcomer only if another executor has two more than it. `taken` counts the lanes of other applications.
 
     >>> choose_places([None, None, None], ["a", "b"])
     ['a', 'b', 'a']
     >>> choose_places(["a", "b", "a"], ["b", "c"])
     ['c', 'b', 'b']
+    >>> choose_places([None], ["a", "b"], {"a": 1})
+    ['b']
     """
     if not there:
         return [None] * len(before)
-    lanes = Counter(dict.fromkeys(there, 0))
+    lanes = Counter({place: taken.get(place, 0) for place in there})
     lanes.update(place for place in before if place is not None and place in lanes)
     chosen: list[str | None] = []
     for place in before:
@@ -110,7 +143,8 @@ def choose_places(before: Sequence[str | None], there: Sequence[str]) -> list[st
             lanes[place] += 1
         chosen.append(place)
     while True:
-        most, least = max(there, key=lanes.__getitem__), min(there, key=lanes.__getitem__)
+        own = [place for place in there if place in chosen]
+        most, least = max(own, key=lanes.__getitem__, default=there[0]), min(there, key=lanes.__getitem__)
         if lanes[most] - lanes[least] < 2:
             return chosen
         chosen[len(chosen) - 1 - chosen[::-1].index(most)] = least

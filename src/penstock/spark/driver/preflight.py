@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.errors import ConfigError
-from penstock.spark.driver.allocation import Allocation, cores_of, seconds_of
+from penstock.spark.driver.allocation import Allocation, cores_of, count_of, seconds_of
 from penstock.spark.driver.core_sharing import POOL
 
 # The versions of pyspark that penstock knows: from the first, up to but without the second; the same as in pyproject.toml.
@@ -17,6 +17,8 @@ SUPPORTED: Final = ((4, 0), (5, 0))
 # A lane that has tasks is asked for a sign of life after so many seconds without a turn (`client/scheduling/lane_driver.py`).
 _SIGN_OF_LIFE: Final = 40.0
 _SHORTEST_LOCALITY_WAIT: Final = 10.0
+# Measured: the address space of a worker that runs a small topology with one store.
+_ADDRESS_SPACE: Final = "2 to 4 GB"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,21 @@ def check_surroundings(found: Surroundings) -> list[str]:
     if errors:
         raise ConfigError("\n".join(errors))
     return list(_warnings(found))
+
+
+def check_task_cpus(cpus: int, cores: Collection[int]) -> None:
+    """ConfigError if none of the executors, which have so many cores each, can run a task of so many cores.
+
+    >>> check_task_cpus(2, [1, 1])
+    Traceback (most recent call last):
+    penstock.errors.ConfigError: spark.task.cpus=2 is more than the executors have (1 core each), so no stream thread can ever ...
+    """
+    if cores and cpus > max(cores):
+        most = max(cores)
+        raise ConfigError(
+            f"spark.task.cpus={cpus} is more than the executors have ({most} core{'' if most == 1 else 's'} each), so no stream "
+            f"thread can ever run: set it to {most} or less, or give the executors more cores (spark.executor.cores)"
+        )
 
 
 def _errors(found: Surroundings) -> Iterator[str]:
@@ -95,7 +112,11 @@ def _unfit_version(found: Surroundings) -> Iterator[str]:
 
 
 def _unfit_cores(found: Surroundings) -> Iterator[str]:
-    cpus, cores = int(found.settings.get("spark.task.cpus", "1")), cores_of(found.settings)
+    try:
+        cpus, cores = count_of(found.settings, "spark.task.cpus", 1), cores_of(found.settings)
+    except ConfigError as exc:
+        yield str(exc)
+        return
     if cores is not None and cpus > cores:
         what = found.settings.get("spark.master", "") if _is_local(found) else f"an executor of {cores} cores"
         yield (
@@ -130,6 +151,12 @@ def _warnings(found: Surroundings) -> Iterator[str]:
         yield (
             f"{POOL}={settings[POOL]} has no effect, since Spark has pools only with spark.scheduler.mode=FAIR: set that on the "
             "session"
+        )
+    if memory := settings.get("spark.executor.pyspark.memory"):
+        yield (
+            f"spark.executor.pyspark.memory={memory} limits the address space of each Python worker, which has shared libraries, "
+            f"files and the stacks of its threads in it beside its memory: {_ADDRESS_SPACE} for a stream thread. Unset it, and "
+            "limit the memory of executors by spark.executor.memoryOverhead"
         )
     allocation = Allocation.of(settings)
     if allocation is not None and allocation.idle_seconds <= _SIGN_OF_LIFE:

@@ -26,8 +26,9 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import StreamsError
 from penstock.scratch import ScratchFolder
-from penstock.spark.driver.allocation import Allocation, cores_of
+from penstock.spark.driver.allocation import Allocation, cores_of, count_of
 from penstock.spark.driver.placement import wait_for_executors
+from penstock.spark.driver.preflight import check_task_cpus
 from penstock.spark.driver.session_settings import (
     JVM_OPTIONS,
     LOOPBACK,
@@ -43,9 +44,9 @@ from penstock.spark.internals import (
     forget_gateway,
     forget_lost_jvm,
     has_ended,
+    known_executors,
     running_gateway,
     spark_home,
-    total_cores,
 )
 
 _log = logging.getLogger(__name__)
@@ -260,7 +261,9 @@ def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1, c
     """
     there = wait_for_executors(context, _EXECUTOR_SECONDS, check)
     settings = dict(context.getConf().getAll())
-    cpus, allocation = int(settings.get("spark.task.cpus", "1")), Allocation.of(settings)
+    cpus, allocation = count_of(settings, "spark.task.cpus", 1), Allocation.of(settings)
+    if there and cpus > 1:
+        check_task_cpus(cpus, _executor_cores(context))
     if allocation is None:
         slots = max(1, int(context.defaultParallelism) // cpus)
         if wanted is not None and wanted > slots:
@@ -271,7 +274,7 @@ def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1, c
                 *(wanted, slots, wanted),
             )
         return slots if wanted is None else wanted
-    cores = cores_of(settings) or max(1, total_cores(context) // max(1, len(there)))
+    cores = cores_of(settings) or max(_executor_cores(context), default=1)
     lanes = allocation.lanes(cores // cpus, tasks) if wanted is None else wanted
     _log.info(
         "dynamic allocation: %d stream threads begin on %d executors, and Spark asks for more while their turns wait for a core; "
@@ -280,6 +283,11 @@ def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1, c
         *(lanes, len(there)),
     )
     return lanes
+
+
+def _executor_cores(context: SparkContext) -> list[int]:
+    """How many cores each executor has."""
+    return [executor.cores for executor in known_executors(context).values()]
 
 
 @contextmanager

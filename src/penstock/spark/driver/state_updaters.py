@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -12,7 +13,7 @@ from pyspark import SparkContext
 
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.driver.core_sharing import POOL
-from penstock.spark.driver.lanes import Lane, close_lanes
+from penstock.spark.driver.lanes import Lane, close_lanes, is_reachable, remaining, wait_for
 from penstock.spark.driver.placement import NoExecutorsError, executors
 from penstock.spark.hosts import host_of, is_local
 from penstock.spark.internals import split_place
@@ -58,7 +59,7 @@ class StateUpdaters:
     ) -> Future[UpdateAnswer]:
         """Let a host keep copies of exactly these tasks, as they are where they are paused; the answer tells how far they are."""
         lane = self._lane(host)
-        turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused, lane.executor)
+        turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused)
         return lane.submit(partial(run_updates, turn), f"copies of {', '.join(map(str, tasks)) or 'nothing'}", read_update)
 
     def cancel_lost(self, there: Collection[str]) -> None:
@@ -69,19 +70,19 @@ class StateUpdaters:
             if lane.executor is not None and split_place(lane.executor)[1] not in there:
                 lane.cancel(f"{lane.executor} is gone")
 
-    def close(self, timeout: float | None = None) -> None:
-        """Close all copies, then the lanes."""
-        closing = [
-            (lane, lane.submit(partial(close_updater, self._application.key), f"{lane.name}: close", bytes))
-            for lane in self._lanes.values()
-        ]
+    def close(self, timeout: float | None = None, there: Collection[str] | None = None) -> None:
+        """Close all copies, then the lanes. Of a lane without one of the executors that are `there` nothing is asked."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        lanes = list(self._lanes.values())
         self._lanes.clear()
-        for lane, future in closing:
-            try:
-                future.result(timeout)
-            except Exception as exc:  # noqa: BLE001 - a worker that is gone has nothing left to close
-                _log.debug("%s could not be closed: %s", lane.name, exc)
-        close_lanes((lane for lane, _ in closing), timeout)
+        left = [lane for lane in lanes if is_reachable(lane, there)]
+        for lane in lanes:
+            if lane not in left:
+                lane.cancel(f"{lane.executor} gets no more tasks")
+                lane.forsake()
+        close = partial(close_updater, self._application.key)
+        wait_for([lane.submit(close, f"{lane.name}: close", bytes) for lane in left], deadline)
+        close_lanes(left, remaining(deadline))
 
     def forsake(self) -> None:
         """The session has ended: nothing is asked of it any more, and what is left of its workers here is ended."""

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from penstock.errors import InvalidStateStoreError, PenstockError, StateStoreNotAvailableError
 from penstock.ids import TaskId
-from penstock.query.own_queries import answer_of_store
 from penstock.runtime.queries.partition import Lease
 from penstock.spark.worker.active_tasks import ActiveTasks
 from penstock.state.parts import PartReader
+from penstock.state.queries import answer_custom_query
 from penstock.state.reading import bytes_below_cache, part_reader
 
 FIRST_PART, LARGEST_PART = 1_024, 8_192
@@ -58,7 +58,7 @@ class LiveStore(Lease):
         def ask() -> Any:
             below = bytes_below_cache(self._find(self._task_id, self._name))
             try:
-                return answer_of_store(below, told, bound, collect_execution_info)
+                return answer_custom_query(below, told, bound, collect_execution_info)
             except PenstockError:
                 raise
             except Exception as exc:

@@ -10,11 +10,11 @@ from typing import Any
 
 from penstock.errors import PenstockError, StateStoreNotAvailableError
 from penstock.ids import TaskId
-from penstock.query.own_queries import result_of, tell_query
+from penstock.query.custom_queries import decode_result, encode_query
 from penstock.query.position import Position, PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import QueryResult
-from penstock.runtime.queries.opening import OwnStore, ReadableStore
+from penstock.runtime.queries.opening import CustomStore, ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.runtime.queries.patience import current
 from penstock.spark.messages import Application, ThreadReport
@@ -29,6 +29,7 @@ from penstock.state.store import StateStore, StateStoreContext
 
 _ANSWER_SECONDS = 60.0
 _DOING_SECONDS = 2.0
+_CLOSE_SECONDS = 10.0
 
 
 class LanePartition(StorePartition):
@@ -40,7 +41,7 @@ class LanePartition(StorePartition):
 
     def __init__(
         self,
-        store: ReadableStore | OwnStore,
+        store: ReadableStore | CustomStore,
         task_id: TaskId,
         application: Application,
         address: Callable[[], Address | None],
@@ -124,7 +125,7 @@ class LanePartition(StorePartition):
 
 class _LaneLease(Lease):
     def __init__(
-        self, owner: LanePartition, store: ReadableStore | OwnStore, address: Address, channel: Channel, position: Position
+        self, owner: LanePartition, store: ReadableStore | CustomStore, address: Address, channel: Channel, position: Position
     ) -> None:
         self._owner: LanePartition | None = owner
         self._address = address
@@ -138,8 +139,8 @@ class _LaneLease(Lease):
         """What the store's own `query` answers, in its lane."""
         if self._on_disk:
             return None
-        told = self.engine.ask(tell_query(query), bound.position.to_json(), execution_info)
-        return None if told is None else result_of(told)
+        told = self.engine.ask(encode_query(query), bound.position.to_json(), execution_info)
+        return None if told is None else decode_result(told)
 
     def close(self) -> None:
         """Give the view back."""
@@ -235,6 +236,15 @@ def ask_to_leave(address: Address, application: Application, residency: int, sec
     """Call a thread back from a residency; False if it does not answer: then it leaves by itself when its time is up."""
     try:
         _ask_once(address, application, seconds, "leave", residency)
+    except (*GONE, PenstockError):
+        return False
+    return True
+
+
+def ask_to_close(address: Address, application: Application) -> bool:
+    """Have a worker close its stream thread, when the residency is over; False if it does not say in time that it has."""
+    try:
+        _ask_once(address, application, _CLOSE_SECONDS, "close")
     except (*GONE, PenstockError):
         return False
     return True

@@ -5,7 +5,8 @@ lane's process listens for readers that know the application's key (`channel.py`
 are read as secondaries, past the tasks; stores in memory between turns (`live_store.py`).
 
 A reader says `lease`, then `call`s, then `release`; entries of an iterator come in parts, the next of them on `next`. The driver
-says `doing`, and is told at once what runs (`doing.py`), also in the midst of a turn.
+says `doing`, and is told at once what runs (`doing.py`), also in the midst of a turn; with `close` it has the
+stream thread close what it has open.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from penstock.errors import InvalidStateStoreError, PenstockError, UnknownStateS
 from penstock.ids import TaskId
 from penstock.query.queries import ResultOrder
 from penstock.runtime.global_context import GLOBAL_TASK_ID
-from penstock.runtime.queries.opening import OwnStore, ReadableStore, own_kind, queryable_store
+from penstock.runtime.queries.opening import CustomStore, ReadableStore, custom_store_message, queryable_store
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.scratch import ScratchFolder
 from penstock.spark.messages import Application, ThreadReport
@@ -46,25 +47,16 @@ _METHODS = frozenset(
         "get_versions",
         "scan_latest",
         "range",
-        "reverse_range",
         "all",
-        "reverse_all",
         "prefix_scan",
         "approximate_num_entries",
         "fetch",
         "fetch_range",
-        "backward_fetch_range",
         "fetch_key_range",
-        "backward_fetch_key_range",
         "fetch_all",
-        "backward_fetch_all",
-        "backward_all",
         "fetch_session",
-        "backward_fetch",
         "find_sessions",
-        "backward_find_sessions",
         "find_sessions_key_range",
-        "backward_find_sessions_key_range",
     }
 )
 
@@ -82,11 +74,12 @@ class QueryListener:
         host: str | None,
         work: CurrentWork | None = None,
         report: Callable[[], ThreadReport] = ThreadReport,
+        close_thread: Callable[[], None] = lambda: None,
     ) -> None:
         self._application = application
         self._tasks = tasks
         self._work = work or CurrentWork()
-        self._report = report
+        self._report, self._close_thread = report, close_thread
         self.batch = threading.Lock()
         """Held while a batch runs: in-memory stores then hold what is not committed."""
         self.leave = threading.Event()
@@ -148,6 +141,9 @@ class QueryListener:
                     elif request == "report":
                         found = write_report(self._report()) if arguments == [self._number] else b""
                         channel.send("value", found)
+                    elif request == "close":
+                        self._close_thread()
+                        channel.send("value", None)
                     elif request == "doing":
                         channel.send("value", tuple(self._work.now()))
                     elif request == "release":
@@ -212,12 +208,12 @@ class _Below(Lease):
 def readable_store(application: Application, task_id: TaskId, store_name: str) -> ReadableStore:
     """A store of the application, as queries read it."""
     found = store_to_query(application, task_id, store_name)
-    if isinstance(found, OwnStore):
-        raise InvalidStateStoreError(own_kind(found.name, found.kind))
+    if isinstance(found, CustomStore):
+        raise InvalidStateStoreError(custom_store_message(found.name, found.kind))
     return found
 
 
-def store_to_query(application: Application, task_id: TaskId, store_name: str) -> ReadableStore | OwnStore:
+def store_to_query(application: Application, task_id: TaskId, store_name: str) -> ReadableStore | CustomStore:
     """A store of the application, also one that only answers queries."""
     config = application.config
     try:

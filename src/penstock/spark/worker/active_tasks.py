@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
+from penstock.batches.record_batch import RawBatch
 from penstock.clock import SystemClock
-from penstock.columns.columns import RawColumns
 from penstock.errors import BrokerError, StateStoreNotAvailableError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
@@ -34,11 +34,11 @@ from penstock.log_bounds import LogBounds
 from penstock.metrics.registry import Metrics
 from penstock.metrics.transfer import MetricsSender
 from penstock.query.position import Position
-from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.flow import Flow
 from penstock.runtime.global_context import GLOBAL_TASK_ID
-from penstock.runtime.key_places import PARTITION, KeyPlaces
+from penstock.runtime.key_placement import PARTITION, KeyPlacement
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.messages import Application, Committed, RestoreProgress, ThreadReport
@@ -139,7 +139,7 @@ class ActiveTasks:
         self._clock = SystemClock()
         self.restoring: dict[TaskId, _OpenTask] = {}
         self.running: dict[TaskId, _OpenTask] = {}
-        self._key_places: dict[TaskId, KeyPlaces] = {}
+        self._key_placement: dict[TaskId, KeyPlacement] = {}
 
     def _log_reader(self, client_id: str) -> LogReader:
         return LogReader(self._log_transport(client_id), self._restores_committed)
@@ -281,9 +281,9 @@ class ActiveTasks:
         opened = _OpenTask(task, committed, had, {p: logs[p] for p in self._plan.changelogs(task_id) if p in logs})
         if task_id.partition == PARTITION:
             subtopologies = self._plan.subtopologies
-            places = KeyPlaces.of(subtopologies[task_id.subtopology], subtopologies.values(), self._plan.partitions)
+            places = KeyPlacement.of(subtopologies[task_id.subtopology], subtopologies.values(), self._plan.partitions)
             if not places.is_complete:
-                self._key_places[task_id] = places
+                self._key_placement[task_id] = places
         return opened
 
     def _committed_input(self, inputs: Iterable[TopicPartition], committed: Committed) -> dict[TopicPartition, int]:
@@ -367,20 +367,20 @@ class ActiveTasks:
         full = [group for group in groups if group.num_buffered > most]
         return frozenset(p for group in full for p in group.partitions if len(group.queue(p)) > most)
 
-    def add(self, task_id: TaskId, partition: TopicPartition, raw: RawColumns, next_offset: int) -> int:
+    def add(self, task_id: TaskId, partition: TopicPartition, raw: RawBatch, next_offset: int) -> int:
         """Queue what was read of a partition, or process it where it is only counted; returns how many of it were processed."""
-        if task_id in self._key_places:
+        if task_id in self._key_placement:
             self._look_at_keys(task_id, raw)
         opened = self.running[task_id]
         if partition.topic not in self._plan.repartition_topics:
             opened.task.add_records(partition, raw, next_offset)
             return 0
         processed = 0
-        nothing = RawColumns(*partition, [], [], [], [])
+        nothing = RawBatch(*partition, [], [], [], [])
         nothing.unreadable = raw.unreadable
         opened.task.add_records(partition, nothing, next_offset)
         for part, offset in expand(raw, partition.topic in self._plan.takes_counts):
-            if isinstance(part, RawColumns):
+            if isinstance(part, RawBatch):
                 opened.task.add_records(partition, part, next_offset)
                 continue
             skip = opened.skip.pop(partition, None)
@@ -427,16 +427,12 @@ class ActiveTasks:
         done = {p: FetchRange(*p, at, reached[p]) for p, at in partitions.items() if reached.get(p, at) > at}
         return Taken(done, {p: found[p] for p in done})
 
-    def sample_times(self, columns: Mapping[TopicPartition, RawColumns]) -> None:
-        """Keep the timestamps of some records that were read, where somebody wants to know how old they are."""
-        self._fetcher.look_at_times(columns)
-
-    def _look_at_keys(self, task_id: TaskId, records: RawColumns) -> None:
+    def _look_at_keys(self, task_id: TaskId, records: RawBatch) -> None:
         """Notice topics whose keys do not lie as those they are joined with; a few keys tell, then nothing is looked at."""
-        places = self._key_places[task_id]
+        places = self._key_placement[task_id]
         places.look(records.topic, records.keys)
         if places.is_complete:
-            del self._key_places[task_id]
+            del self._key_placement[task_id]
 
     def process(self, task_id: TaskId, lags: Mapping[TopicPartition, int], until: float = math.inf) -> int:
         """Process what a task has queued and call its punctuators; returns how many records were processed.
@@ -497,7 +493,6 @@ class ActiveTasks:
                 flow.take(task.topology.nodes)
         if looked_at:
             flow.take(self._globals.nodes)
-            flow.timestamps, self._fetcher.timestamps = self._fetcher.timestamps or [], []
         return flow if looked_at else None
 
     # -- what readers ask ----------------------------------------------------------------------------------------------
@@ -538,7 +533,7 @@ class ActiveTasks:
             opened = self.running.pop(task_id, None) or self.restoring.pop(task_id)
             opened.task.close_dirty()
             self._directory.unlock(task_id)
-        self._key_places.clear()
+        self._key_placement.clear()
 
     def close(self) -> None:
         """Close all tasks, stores and consumers; between batches everything is committed."""
@@ -551,7 +546,7 @@ class ActiveTasks:
         self._global_fetcher.close()
 
     def _close(self, task_id: TaskId) -> None:
-        self._key_places.pop(task_id, None)
+        self._key_placement.pop(task_id, None)
         opened = self.running.pop(task_id, None) or self.restoring.pop(task_id)
         try:
             opened.task.close_dirty()  # nothing is lost: every batch ends in a commit

@@ -7,7 +7,7 @@ the last part, behind what `vector_upgrade.py` carries.
 
 from __future__ import annotations
 
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 _ROWS = "rows="
 

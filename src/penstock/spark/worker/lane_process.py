@@ -5,6 +5,9 @@ was cancelled leaves its function running, for which the next job does not wait.
 stores open, and their folders locked; and where both have become idle, Spark hands out one after the other in turn. So each job
 knows who ran the last one, and if that was another process of the lane, it is ended first. Nothing is lost by it: what it has
 not committed is done again, and what it did commit is read after it is gone.
+
+Spark may also try a job on another executor than the lane's, when that has been busy for `spark.locality.wait`. There nothing is
+run and nothing is ended: the lane's own process may be healthy, on the same host.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from typing import Any
 
 from pyspark import TaskContext
 
-from penstock.errors import SerializationError
-from penstock.spark.internals import own_daemon_id, own_executor_id, split_place
+from penstock.errors import SerializationError, StreamsError
+from penstock.spark.internals import is_executor, own_daemon_id, own_executor_id, split_place
 
 VARIABLE = "PENSTOCK_LANE"
 
@@ -38,10 +41,25 @@ class LaneProcess:
     daemon: int = 0
 
 
+class MisplacedError(StreamsError):
+    """Spark has tried the job of a lane on another executor, where nothing was run."""
+
+
+_MISPLACED = b"elsewhere "
+
+
 def run_in_lane(
-    lane: str, before: LaneProcess | None, function: Callable[[Iterator[Any]], Iterable[bytes]], rows: Iterator[Any]
+    lane: str,
+    executor: str | None,
+    before: LaneProcess | None,
+    function: Callable[[Iterator[Any]], Iterable[bytes]],
+    rows: Iterator[Any],
 ) -> Iterator[bytes]:
     """What `function` yields first, behind the process that it ran in; called in the worker. See `read_from_lane`."""
+    if not is_executor(executor):
+        list(rows)
+        yield _MISPLACED + own_executor_id().encode()
+        return
     here = LaneProcess(socket.gethostname(), os.getpid(), own_daemon_id() or 0)
     ended = 0
     if before is not None and before.host == here.host and before.process != here.process and not _is_second_attempt():
@@ -53,11 +71,13 @@ def run_in_lane(
 
 
 def read_from_lane(data: bytes) -> tuple[LaneProcess, int, bytes]:
-    """The process that ran a job, the one it has ended, or 0, and what the job said.
+    """The process that ran a job, the one it has ended, or 0, and what the job said; MisplacedError if it was run nowhere.
 
     >>> read_from_lane(b"12 7 0 a.host\\nsaid")
     (LaneProcess(host='a.host', process=12, daemon=7), 0, b'said')
     """
+    if data.startswith(_MISPLACED):
+        raise MisplacedError(f"its job came to executor {data.removeprefix(_MISPLACED).decode(errors='replace')}")
     head, _, said = data.partition(b"\n")
     try:
         process, daemon, ended, host = head.decode().split(" ", 3)

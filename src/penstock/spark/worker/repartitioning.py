@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.columns import ProducedColumns, RawColumns, RecordOrColumns
+from penstock.batches.record_batch import ProducedBatch, RawBatch, RecordOrBatch
 from penstock.errors import SerializationError
 from penstock.hashing import default_partitions
 from penstock.ids import TaskId, TopicPartition
@@ -33,7 +33,7 @@ class Routed:
     """What became of the outputs of some tasks: blocks for tasks of this thread, and what is left to be written."""
 
     handed: dict[TopicPartition, RecordBlock] = field(default_factory=dict)
-    written: dict[TaskId, list[RecordOrColumns]] = field(default_factory=dict)
+    written: dict[TaskId, list[RecordOrBatch]] = field(default_factory=dict)
 
 
 class Repartitions:
@@ -78,7 +78,7 @@ class Repartitions:
     def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, partition) for partition in range(self._plan.partitions[topic])]
 
-    def route(self, outputs: Mapping[TaskId, Sequence[RecordOrColumns]]) -> Routed:
+    def route(self, outputs: Mapping[TaskId, Sequence[RecordOrBatch]]) -> Routed:
         """Sort what tasks wrote: records of repartition topics become blocks, everything else is written as it is."""
         routed, blocks, writers = Routed(), dict[str, list[RecordBlock]](), dict[str, TaskId]()
         for task, items in outputs.items():
@@ -97,13 +97,13 @@ class Repartitions:
                     routed.written[writers[topic]] += self._written(partition, block)
         return routed
 
-    def _written(self, partition: TopicPartition, block: RecordBlock) -> Sequence[RecordOrColumns]:
+    def _written(self, partition: TopicPartition, block: RecordBlock) -> Sequence[RecordOrBatch]:
         """A block as it is written to its topic. The partition is given, so that the producer tells where the topic ends."""
         if self._as_blocks:
             return block.records_for(partition, self._largest)
         headers = None if block.headers is None else [_without_block_header(some) for some in block.headers]
         columns = block.keys.to_pylist(), block.values.to_pylist(), block.timestamps.tolist()
-        return [ProducedColumns(*partition, *columns, headers)]
+        return [ProducedBatch(*partition, *columns, headers)]
 
     def _by_partition(self, topic: str, parts: Sequence[RecordBlock]) -> Iterable[tuple[TopicPartition, RecordBlock]]:
         chosen = [part for part in parts if isinstance(part, _Placed)]
@@ -134,7 +134,7 @@ class Repartitions:
         self._numbers[partition] = start + count
         return range(start, start + count)
 
-    def write_back(self, left: RawColumns) -> Sequence[RecordOrColumns]:
+    def write_back(self, left: RawBatch) -> Sequence[RecordOrBatch]:
         """Records that were handed over and not processed before the commit, to be written to the topic."""
         keys, values = pa.array(left.keys, pa.binary()), pa.array(left.values, pa.binary())
         block = RecordBlock(keys, values, np.array(left.timestamps, np.int64), left.headers)
@@ -152,12 +152,12 @@ class _Placed(RecordBlock):
     partition: int
 
 
-def _runs(items: Iterable[RecordOrColumns]) -> Iterable[tuple[str, list[RecordOrColumns]]]:
+def _runs(items: Iterable[RecordOrBatch]) -> Iterable[tuple[str, list[RecordOrBatch]]]:
     """Outputs of one topic and partition that follow each other; columns are a run of their own."""
-    run: list[RecordOrColumns] = []
+    run: list[RecordOrBatch] = []
     for item in items:
         first = run[0] if run else item
-        is_alone = isinstance(item, ProducedColumns) or isinstance(first, ProducedColumns)
+        is_alone = isinstance(item, ProducedBatch) or isinstance(first, ProducedBatch)
         if run and (is_alone or (first.topic, first.partition) != (item.topic, item.partition)):
             yield run[0].topic, run
             run = []
@@ -166,9 +166,9 @@ def _runs(items: Iterable[RecordOrColumns]) -> Iterable[tuple[str, list[RecordOr
         yield run[0].topic, run
 
 
-def _block(run: Sequence[RecordOrColumns]) -> RecordBlock:
+def _block(run: Sequence[RecordOrBatch]) -> RecordBlock:
     first = run[0]
-    if isinstance(first, ProducedColumns):
+    if isinstance(first, ProducedBatch):
         block = RecordBlock.of_columns(first)
     else:
         block = RecordBlock.of_records([record for record in run if isinstance(record, ProducedRecord)])
@@ -201,7 +201,7 @@ def _without_block_header(headers: Headers) -> Headers:
     return tuple((name, value) for name, value in headers if name != BLOCK_HEADER) if is_block(headers) else headers
 
 
-def expand(raw: RawColumns, takes_counts: bool) -> list[tuple[RawColumns | RecordBlock, int]]:
+def expand(raw: RawBatch, takes_counts: bool) -> list[tuple[RawBatch | RecordBlock, int]]:
     """Split what was read of a repartition partition into plain rows and blocks, each with the offset of its last Kafka record.
 
     A record that is marked as a block and cannot be read as one is a plain record: an application in Java passes headers on.
@@ -209,7 +209,7 @@ def expand(raw: RawColumns, takes_counts: bool) -> list[tuple[RawColumns | Recor
     """
     if raw.headers is None or not any(map(is_block, raw.headers)):
         return [(raw, raw.offsets[-1])] if len(raw) else []
-    found: list[tuple[RawColumns | RecordBlock, int]] = []
+    found: list[tuple[RawBatch | RecordBlock, int]] = []
     start = 0
     for row, headers in enumerate(raw.headers):
         if not is_block(headers):

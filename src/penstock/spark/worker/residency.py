@@ -7,10 +7,12 @@ pickled by value and be new in every Spark task.
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pyspark import TaskContext
@@ -18,12 +20,15 @@ from pyspark import TaskContext
 from penstock.errors import StreamsError, TaskMigratedError
 from penstock.log_lines import kept_lines
 from penstock.spark.hosts import host_of
-from penstock.spark.internals import cloudpickle, is_executor, own_executor_id
+from penstock.spark.internals import cloudpickle, own_executor_id
 from penstock.spark.messages import Application, Failure, Residency, ThreadReport
 from penstock.spark.reports import write_report
 from penstock.spark.worker.stream_thread import StreamThread
 from penstock.state.directory import site_here
 from penstock.wire import Codec
+
+# A thread takes 8 MB of address space for its stack, and 64 MB for what it allocates.
+_NEXT_TO_NOTHING = 128 << 20
 
 _THREADS: dict[tuple[str, int], StreamThread] = {}
 
@@ -35,14 +40,13 @@ def run_residency(residency: Residency, rows: Iterator[Any]) -> Iterator[bytes]:
     thread: StreamThread | None = None
     try:
         _refuse_second_attempts()
-        _refuse_wrong_executor(residency)
         thread = _thread_for(residency)
         if thread is not None:
             thread.run(residency)
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # noqa: BLE001 - the driver decides on every failure; SystemExit too
-        failure = Failure.of(exc)
+        failure = Failure.of(_explained(exc, residency.thread))
     report = ThreadReport() if thread is None else thread.take_report()
     if failure is not None:
         _drop(residency)
@@ -78,6 +82,9 @@ def _thread_for(residency: Residency) -> StreamThread | None:
     Their offsets were read before this process had a producer, so what an earlier process has committed since is not in them.
     """
     thread = _THREADS.get((residency.key, residency.thread))
+    if thread is not None and thread.is_closed:  # it was to go elsewhere, and has come back
+        _THREADS.pop((residency.key, residency.thread)).close()
+        thread = None
     if thread is None and residency.tasks:
         return None
     if thread is None:
@@ -124,16 +131,28 @@ def packed(application: Application) -> bytes:
     return _PACKED.encode((tuple(application.import_path), cloudpickle.dumps(application)))
 
 
+def _explained(error: BaseException, thread: int) -> BaseException:
+    """The error, or that the worker has used up its memory: then anything fails, an import or a name that is looked up too."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY or not (isinstance(error, MemoryError) or limit - _address_space() < _NEXT_TO_NOTHING):
+        return error
+    explained = StreamsError(
+        f"the Python worker of stream thread {thread + 1} has used up its memory, which is limited to {limit >> 20} MB by "
+        f"spark.executor.pyspark.memory: {type(error).__name__}: {error}. Unset it, or set it to 4g for each core of an executor"
+    )
+    explained.__cause__ = error
+    return explained
+
+
+def _address_space() -> int:
+    """How many bytes of address space this process has."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
 def _refuse_second_attempts() -> None:
     context = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:
         raise TaskMigratedError("a second attempt of a Spark task does no work: the driver decides on retries")
-
-
-def _refuse_wrong_executor(residency: Residency) -> None:
-    """If Spark did not keep to the thread's place, open nothing: the thread's state and its locks are elsewhere."""
-    if not is_executor(residency.executor):
-        raise TaskMigratedError(
-            f"stream thread {residency.thread + 1} belongs on {residency.executor} and came to executor {own_executor_id()}; "
-            "it is started anew"
-        )

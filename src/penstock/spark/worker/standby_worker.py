@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.errors import LockError, SerializationError, TaskMigratedError
+from penstock.errors import LockError, SerializationError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.batch_ends import BatchEnds
@@ -29,7 +29,6 @@ from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.standby_task import StandbyTask
 from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.task_metrics import TaskMetrics
-from penstock.spark.internals import is_executor, own_executor_id
 from penstock.spark.messages import Application, Failure
 from penstock.spark.raised import Raised
 from penstock.spark.worker import step_sizes
@@ -61,8 +60,6 @@ class UpdateTurn:
     tasks: tuple[TaskId, ...]
     limits: Mapping[TopicPartition, int] = field(default_factory=dict)
     paused: bool = False
-    executor: str | None = None
-    """Where it is to be done; elsewhere nothing is opened."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +106,6 @@ def read_update(data: bytes) -> UpdateAnswer:
 def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[bytes]:
     """One job of an updater: tell it what to keep, wait until it has let go of the rest, and take its report, as bytes."""
     list(rows)
-    if not is_executor(turn.executor):
-        # Spark gives a job that waits too long for its place another one: the copies would lie beside those of that host.
-        reason = f"it belongs on {turn.executor}, and the job for it came to executor {own_executor_id()}"
-        failures = dict.fromkeys(turn.tasks, Failure.of(TaskMigratedError(reason)))
-        yield write_update(UpdateAnswer(f"{socket.gethostname()}:{os.getpid()}", failures=failures))
-        return
     updater = _UPDATERS.get(turn.key)
     if updater is None:
         for key in [k for k in _UPDATERS if k.rpartition("#")[0] == turn.key.rpartition("#")[0]]:

@@ -26,14 +26,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+from penstock.batches.record_batch import RawBatch, RecordOrBatch, count_of
 from penstock.clock import monotonic
-from penstock.columns.columns import RawColumns, RecordOrColumns, count_of
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.client_metrics import PRODUCER
 from penstock.kafka.clients import producer_config
 from penstock.kafka.follow import Taken
 from penstock.kafka.produce import LaneProducer
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.runtime.task import TaskCommit
 from penstock.spark.internals import own_executor_id
 from penstock.spark.messages import Application, BatchReport, Residency, RestoreProgress, ThreadReport
@@ -43,6 +43,7 @@ from penstock.spark.worker.busy_nodes import BusyNodes
 from penstock.spark.worker.current_work import CurrentWork
 from penstock.spark.worker.idle_clients import IdleClients
 from penstock.spark.worker.pacing import Pacing
+from penstock.spark.worker.record_ages import RecordAges
 from penstock.spark.worker.repartitioning import Repartitions
 from penstock.spark.worker.write_turn import TurnPart, write_turn
 from penstock.usage import own_usage
@@ -89,7 +90,9 @@ class StreamThread:
         self._repartitions = Repartitions(application.plan, config["repartition.format"], largest)
         self.work = CurrentWork()
         self.busy = BusyNodes(self.work, self.client_id) if config["application.server"] else None
-        self.queries = QueryListener(application, self.tasks, host, self.work, self.take_report)
+        self.queries = QueryListener(application, self.tasks, host, self.work, self.take_report, self.close_tasks)
+        self.ages = RecordAges() if config["application.server"] else None
+        self.is_closed = False
         self.idle = IdleClients(self._rest, self.client_id)
         self._pacing = Pacing(0.1, config["batch.max.records"])
         self._positions: dict[TopicPartition, int] = {}
@@ -285,13 +288,16 @@ class StreamThread:
                 self._positions.update({partition: found.end for partition, found in taken.ranges.items()})
                 if ends := self.tasks.global_ends():  # a record finds the tables as they were when it had come
                     self.tasks.catch_up_globals(ends)
-                self.tasks.sample_times(taken.columns)
+                if self.ages is not None:
+                    self.ages.read(taken.columns)
                 clock.lap("fetch")
                 commits, processed = self._process(taken, set(due))
                 clock.lap("process")
                 self.work.step = "commit"
                 produced = self._commit(commits)
                 clock.lap("commit")
+                if self.ages is not None:
+                    self.ages.committed(self._now_ms())
                 self.work.step = "store"
                 for commit in commits:
                     self.tasks.post_commit(commit.task_id, self.producer)
@@ -327,8 +333,8 @@ class StreamThread:
             processed += self.tasks.add(task, partition, taken.columns[partition], end)
         given = {task for task, _, _ in read}
         for level in sorted({levels[task.subtopology] for task in self._inputs}):
-            outputs: dict[TaskId, list[RecordOrColumns]] = {}
-            written_back: dict[TaskId, list[RecordOrColumns]] = {}
+            outputs: dict[TaskId, list[RecordOrBatch]] = {}
+            written_back: dict[TaskId, list[RecordOrBatch]] = {}
             tasks = sorted(task for task in self._inputs if levels[task.subtopology] == level)
             for number, task in enumerate(tasks):
                 inputs = self._inputs[task]
@@ -354,7 +360,7 @@ class StreamThread:
                 counted[task] = counted.get(task, 0) + counts
         return list(commits.values()), processed
 
-    def _withdraw(self, task: TaskId, partition: TopicPartition, numbers: range) -> RawColumns | None:
+    def _withdraw(self, task: TaskId, partition: TopicPartition, numbers: range) -> RawBatch | None:
         """What was handed to a task and waits for another of its partitions: at a commit it has to be in the topic."""
         return self.tasks.running[task].task.withdraw(partition, numbers.start)
 
@@ -414,8 +420,8 @@ class StreamThread:
         self._reported_at = now
         self._serve()
         metrics, flow, used = self.tasks.metrics.update(), self.tasks.take_flow(), own_usage()
-        if flow is not None and self.busy is not None:
-            flow.busy = self.busy.take()
+        if flow is not None and self.busy is not None and self.ages is not None:
+            flow.busy, flow.ages = self.busy.take(), self.ages.take()
         timers = self._timers
         with self._report_lock:
             report = self._report
@@ -439,12 +445,21 @@ class StreamThread:
         if self.busy is not None:
             self.busy.close()
         self.queries.close()
-        self.tasks.close()
-        self.producer.close()
-        self.application.config.close_default_serdes()
+        self.close_tasks()
+
+    def close_tasks(self) -> None:
+        """Close all but the thread's connections, when the residency is over, for good; called by any thread."""
+        with self.idle.in_use, self.queries.batch:
+            if not self.is_closed:
+                self.is_closed = True
+                self.tasks.close()
+                self.producer.close()
+                self.application.config.close_default_serdes()
 
     def _rest(self) -> None:
         """A thread that has had no residency for long fetches nothing."""
+        if self.is_closed:
+            return
         self.tasks.follower.rest()
         self._serve()
 

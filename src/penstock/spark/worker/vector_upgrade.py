@@ -17,8 +17,8 @@ from penstock.dead_letters import ErrorHandlerContext
 from penstock.hashing import default_partition
 from penstock.ids import TopicPartition
 from penstock.record import ProducedRecord
-from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from penstock.runtime.collector import RecordCollector
+from penstock.runtime.offset_metadata import OffsetAndMetadata, with_own_offset
 from penstock.runtime.sink_format import SinkFormat
 from penstock.spark.vectors import HAD, Vector, by_name, named, read_position, unreadable
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.columns.columns import RecordOrColumns, records_of
+from penstock.batches.record_batch import RecordOrBatch, records_of
 from penstock.errors import ProductionError
 from penstock.kafka.produce import LaneProducer, RecordsRefusedError, Verdict, production_error
 from penstock.record import ProducedRecord
@@ -27,8 +27,8 @@ class TurnPart:
     """What one task writes in a turn, and who decides on what is refused of it."""
 
     collector: RecordCollector
-    outputs: Sequence[RecordOrColumns]
-    changelogs: Sequence[RecordOrColumns]
+    outputs: Sequence[RecordOrBatch]
+    changelogs: Sequence[RecordOrBatch]
     dead_letters: list[ProducedRecord] = field(default_factory=list)
     given_up: Counter[ProducedRecord] = field(default_factory=Counter)
 

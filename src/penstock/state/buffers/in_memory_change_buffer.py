@@ -82,7 +82,7 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
         self._min_timestamp = MAX_LONG
 
     def put(self, time: int, record: Record[K, Change[V]], record_context: RecordContext) -> bool:
-        """RebalancePause back the change of a key; always taken."""
+        """Hold back the change of a key; always returns True."""
         key: bytes = self._serialize_key(self._topic, record.key)
         change = record.value
         serializer = self._serialize_value

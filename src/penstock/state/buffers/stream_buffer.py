@@ -89,7 +89,7 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
         self._engine.close()
 
     def put(self, time: int, record: Record[K, V], record_context: RecordContext) -> bool:
-        """RebalancePause a record back; False where its grace period is over already."""
+        """Hold back a record; False if its grace period is already over."""
         timestamp = record.timestamp
         if self.observed_stream_time - self._grace_ms > timestamp:
             return False

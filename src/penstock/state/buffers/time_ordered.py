@@ -89,7 +89,7 @@ class TimeOrderedKeyValueBuffer(StateStore, Generic[K, T]):
 
     @abstractmethod
     def put(self, time: int, record: Record[K, T], record_context: RecordContext) -> bool:
-        """RebalancePause a record back; False where it is too late for that."""
+        """Hold back a record; False if it is too late for that."""
 
     @abstractmethod
     def evict_while(self, predicate: Callable[[], bool], callback: Callable[[Eviction], None]) -> None:

@@ -23,12 +23,10 @@ class StoreEngine(StateStore):
 
     @property
     def name(self) -> str:
-        """The store's name."""
         return self._name
 
     @property
     def is_open(self) -> bool:
-        """Whether the store can be used now."""
         return self._open
 
     @abstractmethod
@@ -80,13 +78,11 @@ class InMemorySegments(ExpiringEngine):
         return False
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the store, empty."""
         self._expired.bind(context)
         context.register(root, self.restore_batch)
         self._open = True
 
     def close(self) -> None:
-        """Forget everything."""
         self._segments.clear()
         self._times.clear()
         self._orders.clear()

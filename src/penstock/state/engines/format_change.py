@@ -13,6 +13,7 @@ from typing import Any, Final
 from rocksdict import Rdict, WriteBatch
 
 from penstock.state.engines.store_format import Change, StoreFormat
+from penstock.state.value_formats import value_converter
 
 META_COLUMN_FAMILY: Final = "penstock"
 FORMAT_KEY: Final = b"format"
@@ -49,7 +50,7 @@ def _convert_values(db: Rdict, meta: Rdict, found: StoreFormat, wanted: StoreFor
     handle, target, to_value = (
         db.get_column_family_handle(META_COLUMN_FAMILY),
         _target(found, wanted),
-        found.value_converter(wanted),
+        value_converter(found.values, wanted.values),
     )
     first, end = _ALL if wanted.segment_interval is None else _SEGMENTS
     progress = meta.get(CONVERTED_KEY)

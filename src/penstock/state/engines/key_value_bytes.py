@@ -7,30 +7,28 @@ from collections.abc import Callable, Iterable, Sequence
 
 from penstock.state.engines.base import StoreEngine
 from penstock.state.iterators import ByteIterator, empty_iterator, is_inverted, prefix_end
-from penstock.state.store import KeyValueStore
+from penstock.state.ranges import KeyValueRanges
 
 Serializer = Callable[[str, object], "bytes | None"]
 
 
-class KeyValueBytesStore(StoreEngine, KeyValueStore[bytes, bytes]):
+class KeyValueBytesStore(StoreEngine, KeyValueRanges[bytes, bytes]):
     """A key-value store of bytes; iterators run in the order of unsigned bytes."""
 
     takes_rows = True
     writes_rows = True
 
     def put_if_absent(self, key: bytes, value: bytes | None) -> bytes | None:
-        """Set only where there is none; returns what was there."""
         existing = self.get(key)
         if existing is None and value is not None:
             self.put(key, value)
         return existing
 
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Set many at once."""
         for key, value in entries:
             self.put(key, value)
 
-    def write_through(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
+    def write_around(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
         """Set many at once; there is no cache on the way here."""
         self.put_all(entries)
 
@@ -39,37 +37,21 @@ class KeyValueBytesStore(StoreEngine, KeyValueStore[bytes, bytes]):
         return [self.get(key) for key in keys]
 
     def delete(self, key: bytes) -> bytes | None:
-        """Remove a key; returns what was there."""
         existing = self.get(key)
         self.put(key, None)
         return existing
 
-    def range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
-        """Entries from one key to another, both included."""
+    def range(self, key_from: bytes | None, key_to: bytes | None, forward: bool = True) -> ByteIterator:
         self._validate_open()
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
-        return self.scan(key_from, key_to)
+        return self.scan(key_from, key_to, forward=forward)
 
-    def reverse_range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
-        """The same, from the highest key down."""
+    def all(self, forward: bool = True) -> ByteIterator:
         self._validate_open()
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        return self.scan(key_from, key_to, forward=False)
-
-    def all(self) -> ByteIterator:
-        """All entries."""
-        self._validate_open()
-        return self.scan(None, None)
-
-    def reverse_all(self) -> ByteIterator:
-        """All entries, from the highest key down."""
-        self._validate_open()
-        return self.scan(None, None, forward=False)
+        return self.scan(None, None, forward=forward)
 
     def prefix_scan(self, prefix: object, prefix_serializer: Serializer) -> ByteIterator:
-        """Entries whose key starts with the serialized prefix."""
         self._validate_open()
         key_from = prefix_bytes(prefix, prefix_serializer)
         return self.scan(key_from, prefix_end(key_from), to_inclusive=False)

@@ -38,15 +38,14 @@ def key_value_parts(
     entries: Mapping[bytes, bytes], orders: Orders, method: str, arguments: tuple[Any, ...]
 ) -> KeyValueParts | None:
     """A reader for a method of a key-value store that gives a range; None for others."""
-    forward = not method.startswith("reverse_")
-    if method in ("all", "reverse_all"):
-        return KeyValueParts(entries, orders, None, None, forward)
-    if method in ("range", "reverse_range"):
-        key_from, key_to = arguments
+    if method == "all":
+        return KeyValueParts(entries, orders, None, None, *arguments)
+    if method == "range":
+        key_from, key_to, forward = arguments
         if is_inverted(key_from, key_to):
             return KeyValueParts({}, Orders(), None, None, forward)
         return KeyValueParts(entries, orders, key_from, upper_bound(key_to), forward)
     if method == "prefix_scan":
         prefix = prefix_bytes(*arguments)
-        return KeyValueParts(entries, orders, prefix, prefix_end(prefix), forward)
+        return KeyValueParts(entries, orders, prefix, prefix_end(prefix), True)
     return None

@@ -33,7 +33,6 @@ class LruKeyValueStore(KeyValueBytesStore):
         self._listener = listener
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the store, empty."""
         self._open = True
         context.register(root, self.restore_batch)
 
@@ -43,7 +42,6 @@ class LruKeyValueStore(KeyValueBytesStore):
         return False
 
     def close(self) -> None:
-        """Forget everything."""
         self._map.clear()
         self._orders.clear()
         self._open = False
@@ -81,7 +79,6 @@ class LruKeyValueStore(KeyValueBytesStore):
                 self._listener(eldest, eldest_value)
 
     def delete(self, key: bytes) -> bytes | None:
-        """Remove a key; returns what was there."""
         existing = self._map.pop(key, None)
         if existing is not None:
             self._orders.removed(THE_ONLY, key)
@@ -103,5 +100,4 @@ class LruKeyValueStore(KeyValueBytesStore):
         return self._map, self._orders
 
     def approximate_num_entries(self) -> int:
-        """How many entries there are."""
         return len(self._map)

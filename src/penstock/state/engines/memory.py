@@ -19,15 +19,13 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
     when its turn comes.
     """
 
-    def __init__(self, name: str, timestamped: bool = False) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.timestamped = timestamped
         self._map: dict[bytes, bytes] = {}
         self._sorted: SortedKeys | None = None
         self._orders = Orders()
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the store, empty."""
         self._open = True
         context.register(root, self.restore_batch)
 
@@ -37,7 +35,6 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
         return False
 
     def close(self) -> None:
-        """Forget everything."""
         self._map.clear()
         self._sorted = None
         self._orders.clear()
@@ -50,11 +47,9 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
                 self.put(record.key, record.value)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, or None."""
         return self._map.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key; None deletes."""
         if value is None:
             self.delete(key)
             return
@@ -63,7 +58,6 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
         self._map[key] = value
 
     def delete(self, key: bytes) -> bytes | None:
-        """Remove a key; returns what was there."""
         existing = self._map.pop(key, None)
         if existing is not None and self._sorted is not None:
             self._sorted.remove(key)
@@ -88,7 +82,6 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
         return self._map, self._orders
 
     def approximate_num_entries(self) -> int:
-        """How many entries there are."""
         return len(self._map)
 
     def _live_entries(self, keys: list[bytes]) -> Iterator[ByteEntry]:

@@ -28,6 +28,7 @@ from penstock.state.engines.store_format import StoreFormat
 from penstock.state.iterators import ByteEntry, ByteIterator, PeekingIterator, overlay
 from penstock.state.rocksdb_options import RocksDBConfigSetter, config_setter, default_options, default_table_options
 from penstock.state.store import StateStore, StateStoreContext
+from penstock.state.value_formats import PLAIN, ValueFormat
 
 DB_FOLDER = "rocksdb"
 
@@ -44,11 +45,15 @@ class RocksDBStore(KeyValueBytesStore):
     restores_columns = True
 
     def __init__(
-        self, name: str, parent_dir: str = DB_FOLDER, timestamped: bool = False, store_format: StoreFormat | None = None
+        self,
+        name: str,
+        parent_dir: str = DB_FOLDER,
+        value_format: ValueFormat = PLAIN,
+        store_format: StoreFormat | None = None,
     ) -> None:
         super().__init__(name)
-        self.store_format = store_format or StoreFormat("key-value", timestamped)
-        self.timestamped = self.store_format.timestamped
+        self.store_format = store_format or StoreFormat("key-value", value_format)
+        self.value_format = self.store_format.values
         self._parent_dir = parent_dir
         self._overlay = Overlay()
         self._offsets: dict[TopicPartition, int] = {}
@@ -69,7 +74,6 @@ class RocksDBStore(KeyValueBytesStore):
 
     @property
     def rocksdb(self) -> RocksDBStore:
-        """Itself."""
         return self
 
     @property
@@ -216,7 +220,6 @@ class RocksDBStore(KeyValueBytesStore):
         return None if options is None or self._db is None else options.get_statistics()
 
     def committed_offset(self, partition: TopicPartition) -> int | None:
-        """The changelog position saved with the last commit; None where there is none."""
         return self._offsets.get(partition)
 
     def log_of(self, partition: TopicPartition) -> int:
@@ -243,7 +246,6 @@ class RocksDBStore(KeyValueBytesStore):
                 put(record.key, record.value)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, or None."""
         value: bytes | None = self._overlay.entries.get(key, _ABSENT)
         if value is not _ABSENT:
             return value
@@ -273,13 +275,11 @@ class RocksDBStore(KeyValueBytesStore):
         return [uncommitted[key] if key in uncommitted else committed[key] for key in keys]
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key; None deletes."""
         if not self._open:
             self._validate_open()
         self._overlay.put(key, value)
 
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Set many at once."""
         self._validate_open()
         self._overlay.put_all(entries)
 
@@ -413,15 +413,6 @@ class RocksDBStore(KeyValueBytesStore):
 
     def _failed(self, doing: str, reason: Exception) -> ProcessorStateError:
         return ProcessorStateError(f"cannot {doing} store {self._name} in folder {self._folder}: {reason}{advice(str(reason))}")
-
-
-class RocksDBStoreWithHeaders(RocksDBStore):
-    """The same for values with their headers and timestamp in front."""
-
-    with_headers = True
-
-    def __init__(self, name: str, parent_dir: str = DB_FOLDER) -> None:
-        super().__init__(name, parent_dir, store_format=StoreFormat("key-value", with_headers=True))
 
 
 def _partition_key(prefix: bytes, partition: TopicPartition) -> bytes:

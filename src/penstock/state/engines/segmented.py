@@ -15,7 +15,7 @@ from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher
 from penstock.state.keys.session import SUFFIX_SIZE as SESSION_SUFFIX_SIZE
 from penstock.state.keys.window import MAX_SEQNUM, SUFFIX_SIZE, WindowKeySchema, window_suffix
 from penstock.state.store import StateStore, StateStoreContext
-from penstock.windows import MAX_TIMESTAMP
+from penstock.state.value_formats import PLAIN, ValueFormat
 
 K = TypeVar("K")
 
@@ -45,8 +45,6 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
         min_age: int = 1,
     ) -> None:
         super().__init__(name, retention_period, segment_interval, store_format)
-        self.timestamped = store_format.timestamped
-        self.with_headers = store_format.with_headers
         self._schema = key_schema
         self._is_window = is_window
         self._min_age = min_age
@@ -90,7 +88,6 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
         return prefix
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """See `SegmentedEngine.init`."""
         self._live = _NO_SEGMENT
         super().init(context, root)
 
@@ -143,10 +140,6 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
     @abstractmethod
     def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """All entries in a range of time."""
-
-    def all(self, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
-        """All entries that have not expired."""
-        return self.fetch_all(0, MAX_TIMESTAMP, forward, convert)
 
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
         """Put records of the changelog back; stream time moves to the latest of them first."""
@@ -255,12 +248,11 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         retention_period: int,
         segment_interval: int,
         key_schema: KeySchema,
-        timestamped: bool = False,
-        with_headers: bool = False,
+        value_format: ValueFormat = PLAIN,
         retain_duplicates: bool = False,
     ) -> None:
         is_window = isinstance(key_schema, WindowKeySchema)
-        store_format = StoreFormat("window" if is_window else "session", timestamped, with_headers, duplicates=retain_duplicates)
+        store_format = StoreFormat("window" if is_window else "session", value_format, duplicates=retain_duplicates)
         super().__init__(name, retention_period, segment_interval, key_schema, store_format, is_window)
         self._found_from: int | None = None
 

@@ -17,6 +17,7 @@ class SegmentedEngine(ExpiringEngine):
 
     def __init__(self, name: str, retention_period: int, segment_interval: int, store_format: StoreFormat) -> None:
         super().__init__(name, retention_period)
+        self.value_format = store_format.values
         self._db = RocksDBStore(name, store_format=store_format._replace(segment_interval=segment_interval))
         self._segments = Segments(self._db, retention_period, segment_interval)
         self.seqnum = 0
@@ -60,7 +61,6 @@ class SegmentedEngine(ExpiringEngine):
         self._db.commit(changelog_offsets)
 
     def committed_offset(self, partition: TopicPartition) -> int | None:
-        """The changelog position saved with the last commit; None where there is none."""
         return self._db.committed_offset(partition)
 
     def catch_up(self) -> None:

@@ -9,11 +9,11 @@ from penstock.state.engines.segmented_face import SegmentedFace
 from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.prefixed_session import TimeFirstSessionKeySchema
 from penstock.state.keys.session import SessionKeySchema
-from penstock.state.store import SessionStore
+from penstock.state.ranges import SessionRanges
 from penstock.windows import Windowed
 
 
-class SegmentedSessionStore(SegmentedFace, SessionStore[bytes, bytes]):
+class SegmentedSessionStore(SegmentedFace, SessionRanges[bytes, bytes]):
     """Aggregates per key and session, in segments of the sessions' ends."""
 
     _keys: ClassVar[type[SessionKeySchema | TimeFirstSessionKeySchema]]
@@ -37,43 +37,29 @@ class SegmentedSessionStore(SegmentedFace, SessionStore[bytes, bytes]):
             self._wrapped.remove(binary)
 
     def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
-        """Set the aggregate of a session; None deletes."""
         self._wrapped.put(self._binary(session_key), aggregate)
 
     def remove(self, session_key: Windowed[bytes]) -> None:
-        """Remove a session."""
         self._wrapped.remove(self._binary(session_key))
 
     def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
-        """The aggregate of exactly this session, or None."""
         return self._wrapped.get(self._keys.to_binary(key, session_start, session_end))
 
     def find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
+        self, key: bytes, earliest_session_end: int, latest_session_start: int, forward: bool = True
     ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Sessions of a key with end >= the first and start <= the second bound."""
-        return self._wrapped.fetch(key, earliest_session_end, latest_session_start, True, self._keys.from_binary)
-
-    def backward_find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, newest first."""
-        return self._wrapped.fetch(key, earliest_session_end, latest_session_start, False, self._keys.from_binary)
+        return self._wrapped.fetch(key, earliest_session_end, latest_session_start, forward, self._keys.from_binary)
 
     def find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest_session_end: int,
+        latest_session_start: int,
+        forward: bool = True,
     ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same for a range of keys."""
         return self._wrapped.fetch_key_range(
-            key_from, key_to, earliest_session_end, latest_session_start, True, self._keys.from_binary
-        )
-
-    def backward_find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same for a range of keys, backwards."""
-        return self._wrapped.fetch_key_range(
-            key_from, key_to, earliest_session_end, latest_session_start, False, self._keys.from_binary
+            key_from, key_to, earliest_session_end, latest_session_start, forward, self._keys.from_binary
         )
 
     def _binary(self, session_key: Windowed[bytes]) -> bytes:

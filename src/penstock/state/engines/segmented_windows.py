@@ -10,11 +10,11 @@ from penstock.state.engines.segmented_face import SegmentedFace
 from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
-from penstock.state.store import WindowStore
+from penstock.state.ranges import WindowRanges
 from penstock.windows import Windowed
 
 
-class SegmentedWindowStore(SegmentedFace, WindowStore[bytes, bytes]):
+class SegmentedWindowStore(SegmentedFace, WindowRanges[bytes, bytes]):
     """Values per key and window start, in segments of time.
 
     With `retain_duplicates` every put adds a value, told apart by a sequence number; a put of None does nothing.
@@ -38,7 +38,6 @@ class SegmentedWindowStore(SegmentedFace, WindowStore[bytes, bytes]):
         self._wrapped.seqnum = seqnum
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
-        """Set the value of a key's window; None deletes, but not where duplicates are kept."""
         store = self._wrapped
         if not self.retain_duplicates:
             store.put_at(window_start, self._keys.to_store_key_binary(key, window_start, 0), value)
@@ -51,14 +50,14 @@ class SegmentedWindowStore(SegmentedFace, WindowStore[bytes, bytes]):
         """Whether a window has one value, and so can be put and found among many."""
         return not self.retain_duplicates
 
-    def put_places(
+    def put_windows(
         self, places: Sequence[tuple[bytes, int]], values: Sequence[bytes | None], record_times: Sequence[int]
     ) -> None:
         """Set the values of many keys and window starts, in their order."""
         starts = [start for _, start in places]
         self._wrapped.put_all(zip(self._keys.store_keys(places), values, starts))
 
-    def fetch_places(self, places: Sequence[tuple[bytes, int]]) -> list[bytes | None]:
+    def fetch_windows(self, places: Sequence[tuple[bytes, int]]) -> list[bytes | None]:
         """The values of many keys and window starts."""
         starts = [start for _, start in places]
         store = self._wrapped
@@ -74,7 +73,7 @@ class SegmentedWindowStore(SegmentedFace, WindowStore[bytes, bytes]):
         """The earliest window that can be found when one that starts then has been put."""
         return self._wrapped.oldest(max(window_start, self._wrapped.observed_stream_time))
 
-    def places_between(self, time_from: int, time_to: int) -> tuple[list[tuple[bytes, int]], list[bytes]]:
+    def windows_between(self, time_from: int, time_to: int) -> tuple[list[tuple[bytes, int]], list[bytes]]:
         """Key, window start and value of all windows that start in a range of time."""
         with self._wrapped.fetch_all(time_from, time_to, True, bytes) as found:
             entries = list(found)
@@ -88,41 +87,16 @@ class SegmentedWindowStore(SegmentedFace, WindowStore[bytes, bytes]):
             seqnum = self._wrapped.seqnum if self._last_put_seqnum is None else self._last_put_seqnum
         return self._wrapped.get(self._keys.to_store_key_binary(key, time, seqnum))
 
-    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """`(window_start, value)` of one key's windows, oldest first."""
-        return self._wrapped.fetch(key, time_from, time_to, True, self._keys.extract_store_timestamp)
-
-    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """The same, newest first."""
-        return self._wrapped.fetch(key, time_from, time_to, False, self._keys.extract_store_timestamp)
+    def fetch_range(self, key: bytes, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[int, bytes]:
+        return self._wrapped.fetch(key, time_from, time_to, forward, self._keys.extract_store_timestamp)
 
     def fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, forward: bool = True
     ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of the keys in a range, in the order of the keys of the store."""
-        return self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, True, self._windowed_of)
+        return self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, forward, self._windowed_of)
 
-    def backward_fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, False, self._windowed_of)
-
-    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of all keys that start in a range of time."""
-        return self._wrapped.fetch_all(time_from, time_to, True, self._windowed_of)
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._wrapped.fetch_all(time_from, time_to, False, self._windowed_of)
-
-    def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All windows that are still kept."""
-        return self._wrapped.all(True, self._windowed_of)
-
-    def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._wrapped.all(False, self._windowed_of)
+    def fetch_all(self, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[Windowed[bytes], bytes]:
+        return self._wrapped.fetch_all(time_from, time_to, forward, self._windowed_of)
 
     def _windowed_of(self, key: bytes) -> Windowed[bytes]:
         return self._keys.from_store_bytes_key(key, self._window_size)

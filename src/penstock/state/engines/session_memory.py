@@ -15,7 +15,7 @@ from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverte
 from penstock.state.keys.schema import in_key_range
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.parts import Orders
-from penstock.state.store import SessionStore
+from penstock.state.ranges import SessionRanges
 from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
 
 _Entry = tuple[Windowed[bytes], bytes]
@@ -23,7 +23,7 @@ _Entry = tuple[Windowed[bytes], bytes]
 _Segment = dict[bytes, dict[int, bytes]]
 
 
-class InMemorySessionStore(InMemorySegments, SessionStore[bytes, bytes]):
+class InMemorySessionStore(InMemorySegments, SessionRanges[bytes, bytes]):
     """Aggregates per key and session, dropped once the session's end is older than the retention."""
 
     def __init__(self, name: str, retention_period: int) -> None:
@@ -32,7 +32,6 @@ class InMemorySessionStore(InMemorySegments, SessionStore[bytes, bytes]):
         self._sessions_of_key: dict[bytes, list[tuple[int, int]]] = {}
 
     def close(self) -> None:
-        """Forget everything."""
         super().close()
         self._sessions_of_key.clear()
 
@@ -41,7 +40,6 @@ class InMemorySessionStore(InMemorySegments, SessionStore[bytes, bytes]):
         return sum(len(sessions) for sessions in self._sessions_of_key.values())
 
     def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
-        """Set the aggregate of a session; None deletes."""
         start, end = session_key.window.start, session_key.window.end
         if end > self._observed_stream_time:
             self._observed_stream_time = end
@@ -54,7 +52,6 @@ class InMemorySessionStore(InMemorySegments, SessionStore[bytes, bytes]):
             self._set(session_key.key, start, end, aggregate)
 
     def remove(self, session_key: Windowed[bytes]) -> None:
-        """Remove a session."""
         key, start, end = session_key.key, session_key.window.start, session_key.window.end
         segment = self._segments.get(end)
         starts = None if segment is None else segment.get(key)
@@ -66,37 +63,29 @@ class InMemorySessionStore(InMemorySegments, SessionStore[bytes, bytes]):
             self._remove_key(end, key)
 
     def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
-        """The aggregate of exactly this session, or None."""
         if session_end <= self._observed_stream_time - self._retention_period:
             return None
         starts = self._segments.get(session_end, {}).get(key)
         return None if starts is None else starts.get(session_start)
 
     def find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
+        self, key: bytes, earliest_session_end: int, latest_session_start: int, forward: bool = True
     ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Sessions of a key with end >= the first and start <= the second bound."""
-        return PeekingIterator(self._of_key(key, earliest_session_end, latest_session_start), self._name)
-
-    def backward_find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, newest first."""
         found = self._of_key(key, earliest_session_end, latest_session_start)
-        found.reverse()
+        if not forward:
+            found.reverse()
         return PeekingIterator(found, self._name)
 
     def find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest_session_end: int,
+        latest_session_start: int,
+        forward: bool = True,
     ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same for a range of keys, in the order of the sessions' ends."""
-        return self._range(key_from, key_to, earliest_session_end, MAX_TIMESTAMP, latest_session_start, forward=True)
-
-    def backward_find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same for a range of keys, backwards."""
-        return self._range(key_from, key_to, earliest_session_end, MAX_TIMESTAMP, latest_session_start, forward=False)
+        """Return the sessions of the keys in a range, in the order of the sessions' ends."""
+        return self._range(key_from, key_to, earliest_session_end, MAX_TIMESTAMP, latest_session_start, forward)
 
     def find_sessions_by_end(self, earliest_session_end: int, latest_session_end: int) -> PeekingIterator[Windowed[bytes], bytes]:
         """Sessions of all keys that end in a range of time."""

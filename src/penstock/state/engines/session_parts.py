@@ -12,8 +12,6 @@ from penstock.state.iterators import is_inverted
 from penstock.state.parts import Part, PartReader, upper_bound
 from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
 
-_OF_ALL_TIME = {"fetch": "find_sessions", "fetch_key_range": "find_sessions_key_range"}
-
 
 class _Sessions(SegmentParts):
     """Sessions of a range of keys that start no later than a time, in the order of their ends."""
@@ -78,14 +76,11 @@ class _SessionsOfKey(PartReader):
 
 def session_parts(store: InMemorySessionStore, method: str, arguments: tuple[Any, ...]) -> PartReader | None:
     """A reader for a method of a session store that gives a range; None for others."""
-    forward, method = not method.startswith("backward_"), method.removeprefix("backward_")
-    if method in _OF_ALL_TIME:
-        method, arguments = _OF_ALL_TIME[method], (*arguments, 0, MAX_TIMESTAMP)
     if method == "find_sessions":
-        key, earliest_end, latest_start = arguments
+        key, earliest_end, latest_start, forward = arguments
         return _SessionsOfKey(store, key, earliest_end, latest_start, forward)
     if method == "find_sessions_key_range":
-        key_from, key_to, earliest_end, latest_start = arguments
+        key_from, key_to, earliest_end, latest_start, forward = arguments
         if is_inverted(key_from, key_to):
             return _Sessions(store, (None, None), (1, 0), latest_start, forward)
         return _Sessions(store, (key_from, upper_bound(key_to)), (earliest_end, MAX_TIMESTAMP), latest_start, forward)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
-from penstock.state.aggregation_with_headers import from_plain_aggregation
-from penstock.state.value_and_timestamp import UNKNOWN_TIMESTAMP
-from penstock.state.value_timestamp_headers import from_plain_value, from_timestamped_value
+from penstock.state.value_formats import AGGREGATE_WITH_HEADERS, PLAIN, TIMESTAMPED, WITH_HEADERS, ValueFormat
 
 _TEXT: Final = re.compile(r"1 (timestamped-)?([a-z-]{1,40}?)(-with-headers)?(?: interval=(\d{1,19}))?( duplicates)?")
 
@@ -22,12 +19,8 @@ _ALIKE: Final = (
 )
 
 
-class Values(Enum):
-    """What lies in front of each value; a store of a higher one can take over the values of a lower one."""
-
-    PLAIN = 0
-    TIMESTAMPED = 1
-    WITH_HEADERS = 2
+# The state of a format of a lower rank can be converted to one of a higher rank.
+_RANKS: Final = {PLAIN: 0, TIMESTAMPED: 1, WITH_HEADERS: 2, AGGREGATE_WITH_HEADERS: 2}
 
 
 class Change(Enum):
@@ -45,13 +38,12 @@ class Change(Enum):
 class StoreFormat(NamedTuple):
     """How keys and values lie in a store's RocksDB; saved in it as text.
 
-    >>> StoreFormat("window", timestamped=True, segment_interval=60_000).text
+    >>> StoreFormat("window", TIMESTAMPED, segment_interval=60_000).text
     '1 timestamped-window interval=60000'
     """
 
     layout: str
-    timestamped: bool = False
-    with_headers: bool = False
+    values: ValueFormat = PLAIN
     segment_interval: int | None = None
     """None for stores without segments, and for segments whose interval was not saved."""
     duplicates: bool = False
@@ -59,8 +51,10 @@ class StoreFormat(NamedTuple):
     @property
     def text(self) -> str:
         """The format as it is saved."""
+        # Only windows with headers are saved as timestamped as well.
+        is_timestamped = self.values is TIMESTAMPED or (self.values is WITH_HEADERS and self.layout == "window")
         return (
-            f"1 {'timestamped-' if self.timestamped else ''}{self.layout}{'-with-headers' if self.with_headers else ''}"
+            f"1 {'timestamped-' if is_timestamped else ''}{self.layout}{'-with-headers' if self.values.keeps_headers else ''}"
             + ("" if self.segment_interval is None else f" interval={self.segment_interval}")
             + (" duplicates" if self.duplicates else "")
         )
@@ -71,16 +65,14 @@ class StoreFormat(NamedTuple):
         found = _TEXT.fullmatch(saved.decode("ascii", "replace"))
         if found is None or not any(found[2] in alike for alike in _ALIKE):
             return None
-        return cls(found[2], bool(found[1]), bool(found[3]), None if found[4] is None else int(found[4]), bool(found[5]))
-
-    @property
-    def values(self) -> Values:
-        """What lies in front of each value."""
-        return Values.WITH_HEADERS if self.with_headers else Values.TIMESTAMPED if self.timestamped else Values.PLAIN
+        layout = found[2]
+        with_headers = AGGREGATE_WITH_HEADERS if layout == "session" else WITH_HEADERS
+        values = with_headers if found[3] else TIMESTAMPED if found[1] else PLAIN
+        return cls(layout, values, None if found[4] is None else int(found[4]), bool(found[5]))
 
     def with_values_of(self, other: StoreFormat) -> StoreFormat:
         """This format with the values of another."""
-        return self._replace(timestamped=other.timestamped, with_headers=other.with_headers)
+        return self._replace(values=other.values)
 
     def change_to(self, wanted: StoreFormat) -> Change:
         """What it takes to open state of this format as a store of another.
@@ -91,14 +83,6 @@ class StoreFormat(NamedTuple):
             return Change.NONE
         if not any({self.layout, wanted.layout} <= alike for alike in _ALIKE) or (self.duplicates and not wanted.duplicates):
             return Change.REFUSE
-        if self.layout != wanted.layout or self.values.value > wanted.values.value or self.layout == "versioned":
+        if self.layout != wanted.layout or _RANKS[self.values] > _RANKS[wanted.values] or self.layout == "versioned":
             return Change.REBUILD
         return Change.CONVERT
-
-    def value_converter(self, wanted: StoreFormat) -> Callable[[bytes], bytes]:
-        """What makes a value of this format one of another: a timestamp that is not known is -1, headers are none."""
-        if self.layout == "session":
-            return from_plain_aggregation
-        if wanted.values is Values.TIMESTAMPED:
-            return UNKNOWN_TIMESTAMP.__add__
-        return from_plain_value if self.values is Values.PLAIN else from_timestamped_value

@@ -12,6 +12,7 @@ from penstock.state.engines.store_format import StoreFormat
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.prefixed_window import is_time_first_schema_key
 from penstock.state.keys.schema import KeySchema, Matcher
+from penstock.state.value_formats import PLAIN, TIMESTAMPED
 
 K = TypeVar("K")
 
@@ -36,7 +37,7 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
         retain_duplicates: bool = False,
     ) -> None:
         layout = f"time-ordered{'' if index_schema is None else '-indexed'}-{'window' if is_window else 'session'}"
-        store_format = StoreFormat(layout, timestamped=is_window, duplicates=retain_duplicates)
+        store_format = StoreFormat(layout, TIMESTAMPED if is_window else PLAIN, duplicates=retain_duplicates)
         min_age = 0 if is_window else 1
         super().__init__(name, retention_period, segment_interval, base_schema, store_format, is_window, min_age)
         self._index = index_schema

@@ -48,7 +48,6 @@ class RocksDBVersionedStore(SegmentedEngine, VersionedKeyValueStore[bytes, bytes
                 yield key[PREFIX_SIZE:], VersionedRecord(_value_of(latest), _timestamp_of(latest))
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
-        """Add a version; returns the time it is valid to, or one of the PUT_RETURN_CODE values."""
         self._validate_open()
         if timestamp < self._observed_stream_time - self._retention_period:
             self._expired.record("Skipping record for expired put.")
@@ -57,7 +56,6 @@ class RocksDBVersionedStore(SegmentedEngine, VersionedKeyValueStore[bytes, bytes
         return self._put(key, value, timestamp)
 
     def delete(self, key: bytes, timestamp: int) -> VersionedRecord[bytes] | None:
-        """Add a tombstone; returns the version that was valid then."""
         self._validate_open()
         if timestamp < self._observed_stream_time - self._retention_period:
             self._expired.record("Skipping record for expired delete.")
@@ -68,7 +66,6 @@ class RocksDBVersionedStore(SegmentedEngine, VersionedKeyValueStore[bytes, bytes
         return existing
 
     def get(self, key: bytes, as_of: int | None = None) -> VersionedRecord[bytes] | None:
-        """The latest version, or the one that was valid at a time; the latest never expires, the others do."""
         self._validate_open()
         latest = self._db.get(LATEST_VALUES_PREFIX + key)
         if latest is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 from penstock.record import Headers, RawRecord
@@ -18,8 +18,9 @@ from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverte
 from penstock.state.keys.schema import in_key_range
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema, time_window_for_size, window_suffix
 from penstock.state.parts import Orders
-from penstock.state.store import WindowStore
-from penstock.windows import MAX_TIMESTAMP, Windowed
+from penstock.state.ranges import WindowRanges
+from penstock.state.value_formats import format_of
+from penstock.windows import Windowed
 
 _pack_seqnum = struct.Struct(">i").pack
 
@@ -27,7 +28,7 @@ _pack_seqnum = struct.Struct(">i").pack
 _Segment = dict[bytes, Any]
 
 
-class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
+class InMemoryWindowStore(InMemorySegments, WindowRanges[bytes, bytes]):
     """Values per key and window start, dropped once they are older than the retention."""
 
     def __init__(self, name: str, retention_period: int, window_size: int, retain_duplicates: bool) -> None:
@@ -40,7 +41,6 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
         """The sequence number of the last change in the changelog, which counts on from there."""
 
     def close(self) -> None:
-        """Forget everything."""
         super().close()
         self._times_of_key.clear()
         self._seqnum = self.changelog_seqnum = 0
@@ -50,7 +50,6 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
         return sum(len(segment) for segment in self._segments.values())
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
-        """Set the value of a key's window; None deletes, but not where duplicates are kept."""
         if value is not None and self._retain_duplicates:
             self.changelog_seqnum = (self.changelog_seqnum + 1) & MAX_SEQNUM
         if window_start > self._observed_stream_time:
@@ -86,9 +85,9 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
         logged: bool = False,
     ) -> list[bytes]:
         """Add the values of many records in their order; returns the bytes of their keys with time and sequence number."""
-        put, store_keys = self.put, []
-        for key, value, timestamp in zip(keys, values, timestamps):
-            put(key, value, timestamp)
+        put, join, store_keys = self.put, format_of(self).join, []
+        for key, value, timestamp, of_record in zip(keys, values, timestamps, headers or repeat(())):
+            put(key, None if value is None else join(value, timestamp, of_record), timestamp)
             if value is None and logged:
                 self.changelog_seqnum = (self.changelog_seqnum + 1) & MAX_SEQNUM
             store_keys.append(key + window_suffix(timestamp, self.changelog_seqnum))
@@ -97,9 +96,10 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
     def fetch_duplicates(self, keys: Iterable[bytes], time_from: int, time_to: int) -> dict[bytes, list[tuple[int, bytes]]]:
         """All values of many keys in a range of time, in the order of times and of puts; keys without any are left out."""
         found = {}
+        split = format_of(self).split
         for key in self._times_of_key.keys() & keys:
             if entries := self._of_key(key, time_from, time_to):
-                found[key] = entries
+                found[key] = [(time, split(raw)[0]) for time, raw in entries]
         return found
 
     def oldest(self, stream_time: int) -> int:
@@ -117,9 +117,11 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
         segment = self._segments.get(time)
         return None if segment is None else segment.get(key)
 
-    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """`(window_start, value)` of one key's windows, oldest first."""
+    def fetch_range(self, key: bytes, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[int, bytes]:
         found = self._of_key(key, time_from, time_to)
+        if not forward:
+            found.reverse()
+            return PeekingIterator(found, self._name)
         later = self._later_of_key(key, found[-1][0] + 1 if found else time_from, time_to)
         return PeekingIterator(chain(found, later), self._name)
 
@@ -129,39 +131,14 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
             yield from found
             time_from = found[-1][0] + 1
 
-    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """The same, newest first."""
-        entries = self._of_key(key, time_from, time_to)
-        entries.reverse()
-        return PeekingIterator(entries, self._name)
-
     def fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, forward: bool = True
     ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of the keys in a range, in the order of their starts."""
-        return self._range(key_from, key_to, time_from, time_to, forward=True)
+        """Return the windows of the keys in a range, in the order of their starts."""
+        return self._range(key_from, key_to, time_from, time_to, forward)
 
-    def backward_fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._range(key_from, key_to, time_from, time_to, forward=False)
-
-    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of all keys that start in a range of time."""
-        return self._range(None, None, time_from, time_to, forward=True)
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._range(None, None, time_from, time_to, forward=False)
-
-    def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All windows that are still kept."""
-        return self._range(None, None, 0, MAX_TIMESTAMP, forward=True)
-
-    def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._range(None, None, 0, MAX_TIMESTAMP, forward=False)
+    def fetch_all(self, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[Windowed[bytes], bytes]:
+        return self._range(None, None, time_from, time_to, forward)
 
     @property
     def contents(self) -> tuple[list[int], dict[int, _Segment], dict[bytes, list[int]], Orders]:

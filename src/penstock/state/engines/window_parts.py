@@ -11,7 +11,7 @@ from penstock.state.engines.window_memory import InMemoryWindowStore
 from penstock.state.iterators import is_inverted
 from penstock.state.keys.window import time_window_for_size
 from penstock.state.parts import Part, PartReader, upper_bound
-from penstock.windows import MAX_TIMESTAMP, Windowed
+from penstock.windows import Windowed
 
 
 class _Windows(SegmentParts):
@@ -67,17 +67,14 @@ class _WindowsOfKey(PartReader):
 
 def window_parts(store: InMemoryWindowStore, method: str, arguments: tuple[Any, ...]) -> PartReader | None:
     """A reader for a method of a window store that gives a range; None for others."""
-    forward, method = not method.startswith("backward_"), method.removeprefix("backward_")
     if method == "fetch_range":
-        key, time_from, time_to = arguments
+        key, time_from, time_to, forward = arguments
         return _WindowsOfKey(store, key, (time_from, time_to), forward)
-    if method == "all":
-        return _Windows(store, (None, None), (0, MAX_TIMESTAMP), forward)
     if method == "fetch_all":
-        time_from, time_to = arguments
+        time_from, time_to, forward = arguments
         return _Windows(store, (None, None), (time_from, time_to), forward)
     if method == "fetch_key_range":
-        key_from, key_to, time_from, time_to = arguments
+        key_from, key_to, time_from, time_to, forward = arguments
         if is_inverted(key_from, key_to):
             return _Windows(store, (None, None), (1, 0), forward)
         return _Windows(store, (key_from, upper_bound(key_to)), (time_from, time_to), forward)

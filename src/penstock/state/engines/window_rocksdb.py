@@ -8,6 +8,7 @@ from penstock.record import Headers
 from penstock.state.engines.segmented import SegmentedBytesStore
 from penstock.state.engines.segmented_windows import SegmentedWindowStore
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
+from penstock.state.value_formats import PLAIN
 
 _to_store_key = WindowKeySchema.to_store_key_binary
 
@@ -20,7 +21,7 @@ class RocksDBWindowStore(SegmentedWindowStore):
 
     def __init__(self, bytes_store: SegmentedBytesStore, retain_duplicates: bool, window_size: int) -> None:
         super().__init__(bytes_store, retain_duplicates, window_size)
-        self._keeps_values_alone = not bytes_store.timestamped and not bytes_store.with_headers
+        self._keeps_values_alone = bytes_store.value_format is PLAIN
         # Each window that is asked for, or put, goes here.
         self.few_windows = bytes_store.few_windows  # type: ignore[method-assign]
         if not retain_duplicates:

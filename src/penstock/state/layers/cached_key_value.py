@@ -68,7 +68,6 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         super().close()
 
     def get(self, key: bytes) -> Any:
-        """The value of a key, or None; what is read stays in the cache."""
         if not self._open:
             self.validate_store_open()
         entry = self._entries.get(key)
@@ -80,7 +79,6 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         return value
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key; None waits as a deletion."""
         if not self._open:
             self.validate_store_open()
         context = self._context.record_context or RecordContext(self._context.current_system_time_ms(), -1, -1, None)
@@ -93,14 +91,12 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         self._cache.put_all(self._cache_name, ((key, CacheEntry(value, context, True)) for key, value, context in entries))
 
     def put_if_absent(self, key: bytes, value: bytes | None) -> Any:
-        """Set only where there is none; returns what was there."""
         existing = self.get(key)
         if existing is None:
             self.put(key, value)
         return existing
 
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Set many at once."""
         for key, value in entries:
             self.put(key, value)
 
@@ -116,7 +112,7 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         cached.update(zip(missing, self._wrapped.multi_get(missing)))
         return [cached[key] for key in keys]
 
-    def write_through(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
+    def write_around(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
         """Set many at once in the store below; what waits in the cache goes first."""
         if not self._open:
             self.validate_store_open()
@@ -124,7 +120,7 @@ class CachingKeyValueStore(WrappedKeyValueStore):
             self._cache.flush(self._cache_name)
             for key, _ in entries:
                 self._cache.delete(self._cache_name, key)
-        self._wrapped.write_through(entries, timestamps)
+        self._wrapped.write_around(entries, timestamps)
 
     def hold(self, forward: Callable[[], None]) -> None:
         """Call `forward` before all that waits is forwarded the next time."""
@@ -136,37 +132,22 @@ class CachingKeyValueStore(WrappedKeyValueStore):
             forward()
 
     def delete(self, key: bytes) -> Any:
-        """Remove a key; returns what was there."""
         existing = self.get(key)
         self.put(key, None)
         return existing
 
-    def range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
-        """Entries from one key to another, both included, cached ones over those below."""
+    def range(self, key_from: bytes | None, key_to: bytes | None, forward: bool = True) -> ByteIterator:
+        """Return the entries between two keys, cached ones over those below."""
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
         self.validate_store_open()
-        return self._merged(self._wrapped.range(key_from, key_to), key_from, key_to)
+        return self._merged(self._wrapped.range(key_from, key_to, forward), key_from, key_to, forward=forward)
 
-    def reverse_range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
-        """The same, from the highest key down."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
+    def all(self, forward: bool = True) -> ByteIterator:
         self.validate_store_open()
-        return self._merged(self._wrapped.reverse_range(key_from, key_to), key_from, key_to, forward=False)
-
-    def all(self) -> ByteIterator:
-        """All entries."""
-        self.validate_store_open()
-        return self._merged(self._wrapped.all(), None, None)
-
-    def reverse_all(self) -> ByteIterator:
-        """All entries, from the highest key down."""
-        self.validate_store_open()
-        return self._merged(self._wrapped.reverse_all(), None, None, forward=False)
+        return self._merged(self._wrapped.all(forward), None, None, forward=forward)
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> ByteIterator:
-        """Entries whose key starts with the serialized prefix."""
         self.validate_store_open()
         key_from = prefix_bytes(prefix, prefix_serializer)
         below = self._wrapped.prefix_scan(prefix, prefix_serializer)

@@ -9,7 +9,8 @@ from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverte
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry, CachingSegmentedStore
 from penstock.state.layers.wrapped_session import FoundSession, Session
-from penstock.state.store import SessionStore, StoreIterator
+from penstock.state.ranges import SessionRanges
+from penstock.state.store import StoreIterator
 from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
 
 _to_binary = SessionKeySchema.to_binary
@@ -18,7 +19,7 @@ _from_binary = SessionKeySchema.from_binary
 _Below = StoreIterator[tuple[Windowed[bytes], bytes]]
 
 
-class CachingSessionStore(CachingSegmentedStore, SessionStore[bytes, bytes]):
+class CachingSessionStore(CachingSegmentedStore, SessionRanges[bytes, bytes]):
     """Later puts of a session replace earlier ones until they are flushed; a removal waits too."""
 
     def __init__(self, wrapped: Any, segment_interval: int) -> None:
@@ -26,12 +27,10 @@ class CachingSessionStore(CachingSegmentedStore, SessionStore[bytes, bytes]):
         self._schema = SessionKeySchema()
 
     def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
-        """Set the aggregate of a session; None waits as a deletion."""
         window = session_key.window
         self._put_cached(_to_binary(session_key.key, window.start, window.end), window.end, aggregate)
 
     def remove(self, session_key: Windowed[bytes]) -> None:
-        """Remove a session."""
         self.put(session_key, None)
 
     def sessions_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[FoundSession]]:
@@ -72,7 +71,6 @@ class CachingSessionStore(CachingSegmentedStore, SessionStore[bytes, bytes]):
         return int(self._wrapped.retention_period)
 
     def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
-        """The aggregate of exactly this session, or None."""
         entry = self._get_cached(_to_binary(key, session_start, session_end), session_end)
         if entry is not None:
             return entry.value
@@ -80,69 +78,41 @@ class CachingSessionStore(CachingSegmentedStore, SessionStore[bytes, bytes]):
         return aggregate
 
     def find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
+        self, key: bytes, earliest_session_end: int, latest_session_start: int, forward: bool = True
     ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Sessions of a key with end >= the first and start <= the second bound."""
-        below = self._wrapped.find_sessions(key, earliest_session_end, latest_session_start)
-        return self._of_key(below, key, earliest_session_end, latest_session_start, forward=True)
-
-    def backward_find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, newest first."""
-        below = self._wrapped.backward_find_sessions(key, earliest_session_end, latest_session_start)
-        return self._of_key(below, key, earliest_session_end, latest_session_start, forward=False)
-
-    def find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same for a range of keys, in the order of the store below."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        below = self._wrapped.find_sessions_key_range(key_from, key_to, earliest_session_end, latest_session_start)
-        return self._of_keys(below, key_from, key_to, earliest_session_end, latest_session_start, forward=True)
-
-    def backward_find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same for a range of keys, backwards."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        below = self._wrapped.backward_find_sessions_key_range(key_from, key_to, earliest_session_end, latest_session_start)
-        return self._of_keys(below, key_from, key_to, earliest_session_end, latest_session_start, forward=False)
-
-    def _of_key(
-        self, below: _Below, key: bytes, earliest_end: int, latest_start: int, forward: bool
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        below = self._wrapped.find_sessions(key, earliest_session_end, latest_session_start, forward)
         self.validate_store_open()
         schema = self._schema
         cached = self._cached_of_keys(
-            schema.lower_range_fixed_size(key, earliest_end),
-            schema.upper_range_fixed_size(key, latest_start),
-            earliest_end,
+            schema.lower_range_fixed_size(key, earliest_session_end),
+            schema.upper_range_fixed_size(key, latest_session_start),
+            earliest_session_end,
             MAX_TIMESTAMP,
-            schema.matcher(key, key, earliest_end, latest_start, forward),
+            schema.matcher(key, key, earliest_session_end, latest_session_start, forward),
             forward,
         )
         return self._sessions(cached, below, forward)
 
-    def _of_keys(
+    def find_sessions_key_range(
         self,
-        below: _Below,
         key_from: bytes | None,
         key_to: bytes | None,
-        earliest_end: int,
-        latest_start: int,
-        forward: bool,
+        earliest_session_end: int,
+        latest_session_start: int,
+        forward: bool = True,
     ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Return the sessions of the keys in a range, in the order of the store below."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        below = self._wrapped.find_sessions_key_range(key_from, key_to, earliest_session_end, latest_session_start, forward)
         self.validate_store_open()
         schema = self._schema
         cached = self._cached_of_keys(
-            schema.lower_range(key_from, earliest_end),
-            schema.upper_range(key_to, latest_start),
-            earliest_end,
+            schema.lower_range(key_from, earliest_session_end),
+            schema.upper_range(key_to, latest_session_start),
+            earliest_session_end,
             MAX_TIMESTAMP,
-            schema.matcher(key_from, key_to, earliest_end, latest_start, forward),
+            schema.matcher(key_from, key_to, earliest_session_end, latest_session_start, forward),
             forward,
         )
         return self._sessions(cached, below, forward)

@@ -60,7 +60,6 @@ class TimeOrderedCachingWindowStore(CachingWindowStore):
         return self._cache_key(lower, time_from), self._cache_key(upper, time_to)
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
-        """Set the value of a key's window; None waits as a deletion."""
         # The base first: an index entry that is evicted on the way finds its value in the cache.
         context = self._put_cached(self._keys.to_store_key_binary(key, window_start, 0), window_start, value)
         if self._has_index:

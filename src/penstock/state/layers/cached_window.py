@@ -9,16 +9,17 @@ from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverte
 from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
 from penstock.state.keys.schema import KeySchema
 from penstock.state.keys.window import WindowKeySchema, time_window_for_size
-from penstock.state.layers.cached_places import CachedPlaces
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry
-from penstock.state.layers.wrapped_window import Place
-from penstock.state.store import StoreIterator, WindowStore
-from penstock.windows import MAX_TIMESTAMP, Windowed
+from penstock.state.layers.cached_window_batches import CachedWindowBatches
+from penstock.state.layers.wrapped_window import WindowKey
+from penstock.state.ranges import WindowRanges
+from penstock.state.store import StoreIterator
+from penstock.windows import Windowed
 
 _Below = StoreIterator[tuple[Windowed[bytes], bytes]]
 
 
-class CachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
+class CachingWindowStore(CachedWindowBatches, WindowRanges[bytes, bytes]):
     """Later puts of a window replace earlier ones until they are flushed."""
 
     _keys: ClassVar[type[WindowKeySchema | TimeFirstWindowKeySchema]] = WindowKeySchema
@@ -30,69 +31,24 @@ class CachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
         self._key_schema: KeySchema = self._schema
         """Of the cached entries that are looked through for keys."""
 
-    def _binary_keys(self, places: Iterable[Place]) -> list[bytes]:
+    def _binary_keys(self, places: Iterable[WindowKey]) -> list[bytes]:
         return self._keys.store_keys(places)
 
-    def _places_of(self, binary_keys: Iterable[bytes]) -> list[Place]:
+    def _places_of(self, binary_keys: Iterable[bytes]) -> list[WindowKey]:
         return self._keys.places(binary_keys)
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
-        """Set the value of a key's window; None waits as a deletion."""
         self._put_cached(self._keys.to_store_key_binary(key, window_start, 0), window_start, value)
 
     def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
-        """The value of the window that starts at `time`, or None."""
         entry = self._get_cached(self._keys.to_store_key_binary(key, time, 0), time)
         if entry is not None:
             return entry.value
         value: bytes | None = self._wrapped.fetch(key, time)
         return value
 
-    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """`(window_start, value)` of one key's windows, oldest first."""
-        return self._of_key(self._wrapped.fetch_range(key, time_from, time_to), key, time_from, time_to, forward=True)
-
-    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """The same, newest first."""
-        return self._of_key(self._wrapped.backward_fetch_range(key, time_from, time_to), key, time_from, time_to, forward=False)
-
-    def fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of the keys in a range, in the order of the store below."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        below = self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to)
-        return self._of_keys(below, key_from, key_to, time_from, time_to, forward=True)
-
-    def backward_fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        below = self._wrapped.backward_fetch_key_range(key_from, key_to, time_from, time_to)
-        return self._of_keys(below, key_from, key_to, time_from, time_to, forward=False)
-
-    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of all keys that start in a range of time."""
-        return self._of_all(self._wrapped.fetch_all(time_from, time_to), time_from, time_to, forward=True)
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._of_all(self._wrapped.backward_fetch_all(time_from, time_to), time_from, time_to, forward=False)
-
-    def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All windows that are still kept."""
-        return self._of_all(self._wrapped.all(), 0, MAX_TIMESTAMP, forward=True)
-
-    def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._of_all(self._wrapped.backward_all(), 0, MAX_TIMESTAMP, forward=False)
-
-    def _of_key(
-        self, below: StoreIterator[tuple[int, bytes]], key: bytes, time_from: int, time_to: int, forward: bool
-    ) -> PeekingIterator[int, bytes]:
+    def fetch_range(self, key: bytes, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[int, bytes]:
+        below = self._wrapped.fetch_range(key, time_from, time_to, forward)
         self.validate_store_open()
         schema = self._key_schema
         cached = self._cached_of_keys(
@@ -107,9 +63,13 @@ class CachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
         times = ((segment_timestamp(cache_key[SEGMENT_ID_SIZE:]), value) for cache_key, value in self._with_values(cached))
         return self._merged(times, below, _same, _same, forward)
 
-    def _of_keys(
-        self, below: _Below, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, forward: bool
+    def fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, forward: bool = True
     ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Return the windows of the keys in a range, in the order of the store below."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        below = self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, forward)
         self.validate_store_open()
         schema = self._key_schema
         cached = self._cached_of_keys(
@@ -122,7 +82,8 @@ class CachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
         )
         return self._windows_of_keys(cached, below, forward)
 
-    def _of_all(self, below: _Below, time_from: int, time_to: int, forward: bool) -> PeekingIterator[Windowed[bytes], bytes]:
+    def fetch_all(self, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[Windowed[bytes], bytes]:
+        below = self._wrapped.fetch_all(time_from, time_to, forward)
         self.validate_store_open()
         match = self._schema.matcher(None, None, time_from, time_to, forward)
         return self._windows(self._cached_between(time_from, time_to, match, forward), below, forward)

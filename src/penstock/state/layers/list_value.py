@@ -43,14 +43,14 @@ class ListValueStore(WrappedKeyValueStore):
             else:
                 self._append(key, value, existing)
 
+    def write_lists(self, keys: Sequence[bytes], lists: Sequence[bytes | None], record_times: Sequence[int]) -> None:
+        """Set the lists of keys in this order, by records of these times; None deletes one."""
+        self._wrapped.put_all(zip(keys, lists))
+
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The lists of many keys, as bytes; None where a key has none."""
         lists: list[bytes | None] = self._wrapped.multi_get(keys)
         return lists
-
-    def write_lists(self, keys: Sequence[bytes], lists: Sequence[bytes | None], record_times: Sequence[int]) -> None:
-        """Set the lists of keys in this order, by records of these times; None deletes one."""
-        self._wrapped.put_all(zip(keys, lists))
 
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> NoReturn:
         """Not supported."""
@@ -60,25 +60,19 @@ class ListValueStore(WrappedKeyValueStore):
         """Not supported: what it would return is a list, and no value."""
         self._refuse("delete")
 
-    def range(self, key_from: bytes | None, key_to: bytes | None) -> NoReturn:
+    def range(self, key_from: bytes | None, key_to: bytes | None, forward: bool = True) -> NoReturn:
         """Not supported."""
-        self._refuse("range")
-
-    def reverse_range(self, key_from: bytes | None, key_to: bytes | None) -> NoReturn:
-        """Not supported."""
-        self._refuse("reverse_range")
-
-    def reverse_all(self) -> NoReturn:
-        """Not supported."""
-        self._refuse("reverse_all")
+        self._refuse("range" if forward else "reverse_range")
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> NoReturn:
         """Not supported."""
         self._refuse("prefix_scan")
 
-    def all(self) -> ByteIterator:
-        """Each value of each list, in the order of keys and of the puts."""
-        entries = self._wrapped.all()
+    def all(self, forward: bool = True) -> ByteIterator:
+        """Return each value of each list, in the order of keys and of the puts."""
+        if not forward:
+            self._refuse("reverse_all")
+        entries = self._wrapped.all(True)
         return PeekingIterator(_unfold(entries), self._name, lambda _: entries.close())
 
     def _append(self, key: bytes, value: bytes, existing: bytes | None) -> None:
@@ -110,18 +104,10 @@ class ChangeLoggingListValueStore(ChangeLoggingKeyValueStore):
 class MeteredListValueStore(MeteredKeyValueStore[K, V], Generic[K, V]):
     """The typed layer: an entry of each value, and whole lists as bytes for many keys at once, where `takes_rows`."""
 
-    def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
-        """Many keys as bytes."""
-        return self._serdes.raw_keys(keys)
-
     def raw_key(self, key: K) -> bytes:
         """A key as bytes."""
         raw: bytes = self._raw_key(key)
         return raw
-
-    def raw_values(self, values: Sequence[V]) -> list[bytes | None]:
-        """Many values as bytes; None where their serde writes none."""
-        return self._serdes.raw_values(values)
 
     def raw_value(self, value: V) -> bytes | None:
         """A value as bytes; None where its serde writes none."""

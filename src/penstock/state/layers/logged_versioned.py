@@ -16,23 +16,19 @@ class ChangeLoggingVersionedStore(WrappedStateStore, VersionedKeyValueStore[Any,
     _log_change: Callable[..., None]
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the wrapped store."""
         self._log_change = context.log_change
         super().init(context, root)
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
-        """Add a version; returns its valid-to time, or one of the PUT_RETURN_CODE values."""
         valid_to: int = self._wrapped.put(key, value, timestamp)
         self._log_change(self._name, key, value, timestamp)
         return valid_to
 
     def get(self, key: bytes, as_of: int | None = None) -> VersionedRecord[bytes] | None:
-        """The latest version, or the one that was valid at a time."""
         found: VersionedRecord[bytes] | None = self._wrapped.get(key, as_of)
         return found
 
     def delete(self, key: bytes, timestamp: int) -> VersionedRecord[bytes] | None:
-        """Add a tombstone; returns the version that was valid then."""
         existing: VersionedRecord[bytes] | None = self._wrapped.delete(key, timestamp)
         self._log_change(self._name, key, None, timestamp)
         return existing

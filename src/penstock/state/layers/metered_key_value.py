@@ -1,132 +1,115 @@
-"""The typed layer of key-value stores: serdes, null checks, metrics and open iterators."""
+"""The typed layer of key-value stores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from penstock.change import Change
-from penstock.record import Record, RecordContext
+from penstock.record import Headers, RecordContext
 from penstock.serdes.serde import as_serializer
 from penstock.state.capabilities import rocksdb_of
-from penstock.state.iterators import MeteredIterator
-from penstock.state.layers.metrics import StoreMetrics
-from penstock.state.layers.serdes import StoreSerdes
-from penstock.state.layers.timestamped import TimestampedValues
-from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.store import KeyValueStore, StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp
-from penstock.state.value_and_timestamp import Row
+from penstock.state.layers.logged_key_value import RawRow
+from penstock.state.layers.rows import RowValues
+from penstock.state.ranges import KeyValueRanges
+from penstock.state.store import StateStore, StateStoreContext, StoreIterator
+from penstock.state.value_and_timestamp import Row, timestamped_column
+from penstock.state.value_formats import TIMESTAMPED, WITH_HEADERS
+from penstock.state.value_timestamp_headers import NO_HEADERS, serialize_headers
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-_METERED = ("get", "put", "put_if_absent", "put_all", "delete", "commit")
 
+class MeteredKeyValueStore(RowValues[K, V], KeyValueRanges[K, V], Generic[K, V]):
+    """Keys to values."""
 
-class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]):
-    """What a processor gets: keys and values of the user's types over a store of bytes."""
-
-    query_kind = ("key_value", "plain")
-    _serdes: StoreSerdes
-    _metrics: StoreMetrics
-
-    def __init__(self, wrapped: Any, metrics_scope: str, key_serde: Any, value_serde: Any) -> None:
-        super().__init__(wrapped)
-        self._metrics_scope = metrics_scope
-        self._key_serde = key_serde
-        self._value_serde = value_serde
+    kind = "key_value"
+    timed_methods = ("get", "put", "put_if_absent", "put_all", "delete", "commit")
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Find the serdes and open the wrapped store."""
-        self._find_serdes(context)
-        self._metrics = StoreMetrics(context, self._metrics_scope, self._name)
-        self._metrics.time_calls(self, _METERED)
-        if not self.persistent:
-            self._metrics.gauge("num-keys", "The current number of keys in the in-memory store", self._num_keys)
-        self._on_rocksdb = rocksdb_of(self) is not None
-        with self._metrics.restoring():
-            super().init(context, root)
+        self.iterators_raise_if_closed = rocksdb_of(self) is not None
+        super().init(context, root)
 
-    def _find_serdes(self, context: StateStoreContext) -> None:
-        self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
-        self._raw_key = self._serdes.raw_key
-        self._key_from = self._serdes.key_from
-        self.serdes_take_headers = self._serdes.take_headers
-
-    def close(self) -> None:
-        """Close the wrapped store; what was not committed is gone."""
-        try:
-            super().close()
-        finally:
-            self._metrics.close()
-
-    def set_flush_listener(self, listener: Any, send_old_values: bool) -> bool:
-        """Call `listener(record)` with the typed change of each entry the cache flushes; False where there is no cache."""
-        key_from = self._key_from
-        value_from = self._value_from_raw
-
-        def typed(record: Record[bytes, Change[bytes]]) -> None:
-            change = record.value
-            listener(
-                Record(
-                    key_from(record.key),
-                    Change(value_from(change.new_value), value_from(change.old_value), change.is_latest),
-                    record.timestamp,
-                    record.headers,
-                )
-            )
-
-        return super().set_flush_listener(typed, send_old_values)
+    def _use_headers(self) -> None:
+        self.put = self._put_with_headers  # type: ignore[method-assign]
+        self.put_if_absent = self._put_if_absent_with_headers  # type: ignore[method-assign]
+        self.put_all = self._put_all_with_headers  # type: ignore[method-assign]
+        self.delete = self._delete_with_headers  # type: ignore[method-assign]
 
     def get(self, key: K) -> V | None:
-        """The value of a key, or None."""
         if key is None:
             self._refuse_none_key()
-        return self._value_from_raw(self._wrapped.get(self._raw_key(key)))
+        value: V | None = self._value_from_raw(self._wrapped.get(self._raw_key(key)))
+        return value
 
     def put(self, key: K, value: V | None) -> None:
-        """Set the value of a key; None deletes."""
         if key is None:
             self._refuse_none_key()
         self._wrapped.put(self._raw_key(key), self._raw_from_value(value))
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
-        """Set only where there is none; returns what was there."""
         if key is None:
             self._refuse_none_key()
-        return self._value_from_raw(self._wrapped.put_if_absent(self._raw_key(key), self._raw_from_value(value)))
+        found: V | None = self._value_from_raw(self._wrapped.put_if_absent(self._raw_key(key), self._raw_from_value(value)))
+        return found
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
-        """Set many at once."""
         given = list(entries)
         if any(key is None for key, _ in given):
             self._refuse_none_key()
         self._wrapped.put_all([(self._raw_key(key), self._raw_from_value(value)) for key, value in given])
 
     def delete(self, key: K) -> V | None:
-        """Remove a key; returns what was there."""
         if key is None:
             self._refuse_none_key()
-        return self._value_from_raw(self._wrapped.delete(self._raw_key(key)))
+        found: V | None = self._value_from_raw(self._wrapped.delete(self._raw_key(key)))
+        return found
 
-    def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
-        """Entries from one key to another in the order of their bytes, both included; None leaves an end open."""
-        return self._typed(self._wrapped.range(self._raw_bound(key_from), self._raw_bound(key_to)), "range")
+    def _put_with_headers(self, key: K, value: V | None) -> None:
+        if key is None:
+            self._refuse_none_key()
+        if value is None:
+            with self._deleting():
+                self._wrapped.put(self._raw_key(key), None)
+        else:
+            self._wrapped.put(*self._raw_entry(key, value))
 
-    def reverse_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
-        """The same, from the highest key down."""
-        return self._typed(self._wrapped.reverse_range(self._raw_bound(key_from), self._raw_bound(key_to)), "range")
+    def _put_if_absent_with_headers(self, key: K, value: V | None) -> V | None:
+        if key is None:
+            self._refuse_none_key()
+        found: V | None
+        if value is None:
+            with self._deleting():
+                found = self._value_from_raw(self._wrapped.put_if_absent(self._raw_key(key), None))
+        else:
+            found = self._value_from_raw(self._wrapped.put_if_absent(*self._raw_entry(key, value)))
+        return found
 
-    def all(self) -> StoreIterator[tuple[K, V]]:
-        """All entries in the order of their keys' bytes."""
-        return self._typed(self._wrapped.all(), "all")
+    def _put_all_with_headers(self, entries: Iterable[tuple[K, V | None]]) -> None:
+        given = list(entries)
+        if any(key is None for key, _ in given):
+            self._refuse_none_key()
+        if any(value is None for _, value in given):
+            for key, value in given:
+                self._put_with_headers(key, value)
+        else:
+            self._wrapped.put_all([self._raw_entry(key, value) for key, value in given])
 
-    def reverse_all(self) -> StoreIterator[tuple[K, V]]:
-        """All entries, from the highest key down."""
-        return self._typed(self._wrapped.reverse_all(), "all")
+    def _delete_with_headers(self, key: K) -> V | None:
+        if key is None:
+            self._refuse_none_key()
+        with self._deleting():
+            found: V | None = self._value_from_raw(self._wrapped.delete(self._raw_key(key)))
+        return found
+
+    def range(self, key_from: K | None, key_to: K | None, forward: bool = True) -> StoreIterator[tuple[K, V]]:
+        return self._typed(self._wrapped.range(self._raw_bound(key_from), self._raw_bound(key_to), forward), "range")
+
+    def all(self, forward: bool = True) -> StoreIterator[tuple[K, V]]:
+        return self._typed(self._wrapped.all(forward), "all")
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[K, V]]:
-        """Entries whose key bytes start with the serialized prefix; the serializer may be a serde."""
+        """Return the entries whose key bytes start with the serialized prefix; the serializer may be a serde."""
         if prefix is None:
             raise ValueError(f"prefix cannot be None in a prefix scan of store {self._name}")
         if prefix_serializer is None:
@@ -134,69 +117,62 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
         return self._typed(self._wrapped.prefix_scan(prefix, as_serializer(prefix_serializer)), "prefix-scan")
 
     def approximate_num_entries(self) -> int:
-        """About how many entries there are."""
         return int(self._wrapped.approximate_num_entries())
 
-    def _raw_bound(self, key: K | None) -> bytes | None:
-        raw: bytes | None = None if key is None else self._raw_key(key)
-        return raw
+    def _flushed_key(self, raw: bytes) -> K:
+        return self._key_from(raw)
 
-    def _raw_from_value(self, value: Any) -> bytes | None:
-        raw: bytes | None = None if value is None else self._serdes.raw_value(value)
-        return raw
-
-    def _value_from_raw(self, raw: bytes | None) -> V | None:
-        value: V | None = None if raw is None else self._serdes.value_from(raw)
-        return value
-
-    def _typed(self, entries: Any, operation: str) -> StoreIterator[tuple[K, V]]:
-        key_from, value_from = self._key_from, self._value_from_raw
-        typed: Any = ((key_from(key), value_from(value)) for key, value in entries)
-        return self._metered(typed, entries, operation)
-
-    def _metered(self, typed: Any, entries: Any, operation: str) -> StoreIterator[Any]:
-        finished = self._metrics.iterator_opened(operation)
-        return MeteredIterator(typed, self._name, entries, self._metrics.opened, finished, self._on_rocksdb)
-
-    def _num_keys(self) -> int:
+    def _num_entries(self) -> int:
         return self.approximate_num_entries() if self.is_open else 0
-
-    def _refuse_none_key(self) -> None:
-        raise ValueError(f"key cannot be None in store {self._name}")
-
-
-class MeteredTimestampedKeyValueStore(TimestampedValues[K, V], MeteredKeyValueStore[K, ValueAndTimestamp[V]], Generic[K, V]):
-    """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
-
-    query_kind = ("key_value", "timestamped")
 
     @property
     def takes_table_rows(self) -> bool:
-        """Whether the store below takes many rows at once."""
-        return self.takes_rows
+        return self.value_format is TIMESTAMPED and self.takes_rows
 
-    def rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[V, int] | None]:
-        """Value and timestamp of many keys, as plain pairs."""
+    def rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[Any, int] | None]:
+        """Return the rows of many keys."""
         return self.rows_from(self._wrapped.multi_get(raw_keys))
 
     def kept_rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[Any, int] | None]:
-        """The same with each value as `keep` keeps it."""
+        """Return the kept rows of many keys."""
         return self.kept_rows_from(self._wrapped.multi_get(raw_keys))
 
     def put_rows(self, raw_keys: Sequence[bytes], rows: Sequence[Row | None], contexts: Iterable[RecordContext]) -> None:
-        """Leave many rows, whose values were kept, in the cache, each as its record, which is told by its context, would have."""
+        """Put many kept rows into the cache, each with the context of its record."""
         values = self.raw_from_kept([row and row[0] for row in rows], [-1 if row is None else row[1] for row in rows])
         self._wrapped.put_as(zip(raw_keys, values, contexts))
 
-    def write_rows_through(
+    def write_rows_around(
         self, raw_keys: Sequence[bytes], kept: Sequence[Any], timestamps: Sequence[int], record_times: Sequence[int]
     ) -> None:
-        """Set many rows, whose values were kept, past the cache; no flush listener hears of it, the caller tells of the changes.
+        """Write many kept rows around the cache. No flush listener is called: the caller forwards the changes.
 
-        A row has its own timestamp; one that is deleted goes at the time of the record that did it.
+        A row has its own timestamp; a deletion has the time of its record.
         """
-        self._wrapped.write_through(list(zip(raw_keys, self.raw_from_kept(kept, timestamps))), record_times)
+        self._wrapped.write_around(list(zip(raw_keys, self.raw_from_kept(kept, timestamps))), record_times)
 
     def hold(self, forward: Callable[[], None]) -> None:
-        """Call `forward` with the next flush of the cache: it tells of changes that were written past it."""
+        """Call `forward` with the next flush of the cache; it forwards changes that were written around the cache."""
         self._wrapped.hold(forward)
+
+    @property
+    def writes_rows_with_headers(self) -> bool:
+        changelog_below = self.value_format is WITH_HEADERS and self._wrapped.is_changelog
+        return bool(changelog_below and self._wrapped.writes_rows)
+
+    def raw_rows_with_headers(
+        self, values: Sequence[Any], timestamps: Sequence[int], headers: list[Headers] | None
+    ) -> list[RawRow]:
+        """Return the bytes of many entries, whole and the value alone; None stays None."""
+        raw = self._serdes.raw_values(values)
+        whole = timestamped_column(raw, timestamps)
+        if headers is None:
+            return [(None if one is None else NO_HEADERS + one, value) for one, value in zip(whole, raw)]
+        fronts = map(serialize_headers, headers)
+        return [(None if one is None else front + one, value) for front, one, value in zip(fronts, whole, raw)]
+
+    def write_rows_with_headers(
+        self, raw_keys: Sequence[bytes], rows: Sequence[RawRow], timestamps: Sequence[int], headers: list[Headers] | None
+    ) -> None:
+        """Write many rows at once; where `writes_rows_with_headers`."""
+        self._wrapped.write_rows_with_headers(raw_keys, rows, timestamps, headers)

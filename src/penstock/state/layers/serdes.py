@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.columns.serdes import WrittenColumn, deserialize_column, serialize_column
+from penstock.batches.serdes import WrittenColumn, deserialize_column, serialize_column
 from penstock.errors import SerializationError, StreamsError
 from penstock.serdes.codecs import (
     deserialize_json,

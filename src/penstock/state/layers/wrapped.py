@@ -34,44 +34,35 @@ class WrappedStateStore(StateStore):
 
     @property
     def layer_below(self) -> Any:
-        """The store one layer down."""
         return self._wrapped
 
     @property
     def name(self) -> str:
-        """The store's name."""
         return self._name
 
     @property
     def persistent(self) -> bool:
-        """Whether the contents survive `close`."""
         return bool(self._wrapped.persistent)
 
     @property
     def is_open(self) -> bool:
-        """Whether the store can be used now."""
         return bool(self._wrapped.is_open)
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the wrapped store."""
         self._task = context
         self._wrapped.init(context, root)
 
     def flush(self) -> None:
-        """Let the wrapped store write what it holds back."""
         self._wrapped.flush()
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
-        """Make what was put durable together with the changelog position."""
         self._wrapped.commit(changelog_offsets)
 
     def committed_offset(self, partition: TopicPartition) -> int | None:
-        """The changelog position of the last commit."""
         offset: int | None = self._wrapped.committed_offset(partition)
         return offset
 
     def close(self) -> None:
-        """Close the wrapped store."""
         self._wrapped.close()
 
     def query(self, query: Query[Any], position_bound: PositionBound, config: QueryConfig) -> QueryResult[Any]:
@@ -103,15 +94,12 @@ class WrappedStateStore(StateStore):
         return bool(self._wrapped.set_flush_listener(listener, send_old_values))
 
     def flush_cache(self) -> None:
-        """Write and forward what the caching layer below holds."""
         self._wrapped.flush_cache()
 
     def clear_cache(self) -> None:
-        """Drop what the caching layer below holds."""
         self._wrapped.clear_cache()
 
     def forget_before(self, time: int) -> None:
-        """Nobody will ask for windows any more that start before this time."""
         self._wrapped.forget_before(time)
 
     def find_expired(self) -> None:
@@ -125,8 +113,7 @@ class WrappedStateStore(StateStore):
 
     @property
     def writes_rows(self) -> bool:
-        """Whether many rows that are written at once give the results of single ones, whatever comes back of them."""
-        return bool(getattr(self._wrapped, "writes_rows", False))
+        return bool(self._wrapped.writes_rows)
 
     @property
     def takes_duplicates(self) -> bool:
@@ -135,7 +122,6 @@ class WrappedStateStore(StateStore):
 
     @property
     def observes_deletions(self) -> bool:
-        """Whether the store below takes note of the time of None."""
         return bool(self._wrapped.observes_deletions)
 
     @property

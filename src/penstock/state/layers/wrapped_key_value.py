@@ -6,79 +6,47 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.store import KeyValueStore, StoreIterator
+from penstock.state.ranges import KeyValueRanges
+from penstock.state.store import StoreIterator
 
 
-class WrappedKeyValueStore(WrappedStateStore, KeyValueStore[Any, Any]):
+class WrappedKeyValueStore(WrappedStateStore, KeyValueRanges[Any, Any]):
     """The base of the key-value layers."""
 
     def get(self, key: Any) -> Any:
-        """The value of a key, or None."""
         return self._wrapped.get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value of a key; None deletes."""
         self._wrapped.put(key, value)
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Set only where there is none; returns what was there."""
         return self._wrapped.put_if_absent(key, value)
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        """Set many at once."""
         self._wrapped.put_all(entries)
 
     def multi_get(self, keys: Sequence[Any]) -> list[Any]:
         """The values of many keys."""
         return [self.get(key) for key in keys]
 
-    def write_through(self, entries: Sequence[tuple[Any, Any]], timestamps: Sequence[int]) -> None:
+    def write_around(self, entries: Sequence[tuple[Any, Any]], timestamps: Sequence[int]) -> None:
         """Set many at once, by records of these times, without waiting in a cache; no flush listener hears of it."""
         self.put_all(entries)
 
     def delete(self, key: Any) -> Any:
-        """Remove a key; returns what was there."""
         return self._wrapped.delete(key)
 
-    def range(self, key_from: Any, key_to: Any) -> StoreIterator[tuple[Any, Any]]:
-        """Entries from one key to another, both included."""
-        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.range(key_from, key_to)
+    def range(self, key_from: Any, key_to: Any, forward: bool = True) -> StoreIterator[tuple[Any, Any]]:
+        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.range(key_from, key_to, forward)
         return entries
 
-    def reverse_range(self, key_from: Any, key_to: Any) -> StoreIterator[tuple[Any, Any]]:
-        """The same, from the highest key down."""
-        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.reverse_range(key_from, key_to)
-        return entries
-
-    def all(self) -> StoreIterator[tuple[Any, Any]]:
-        """All entries."""
-        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.all()
-        return entries
-
-    def reverse_all(self) -> StoreIterator[tuple[Any, Any]]:
-        """All entries, from the highest key down."""
-        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.reverse_all()
+    def all(self, forward: bool = True) -> StoreIterator[tuple[Any, Any]]:
+        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.all(forward)
         return entries
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[Any, Any]]:
-        """Entries whose key bytes start with the serialized prefix."""
         entries: StoreIterator[tuple[Any, Any]] = self._wrapped.prefix_scan(prefix, prefix_serializer)
         return entries
 
     def approximate_num_entries(self) -> int:
-        """About how many entries there are."""
         return int(self._wrapped.approximate_num_entries())
-
-
-class InMemoryTimestampedMarker(WrappedKeyValueStore):
-    """Says of an in-memory store of the user's own that its values carry their timestamp."""
-
-    passes_bytes = True
-    timestamped = True
-
-
-class InMemoryHeadersMarker(WrappedKeyValueStore):
-    """Says of an in-memory store that its values carry their headers and timestamp."""
-
-    passes_bytes = True
-    with_headers = True

@@ -7,9 +7,10 @@ from typing import Any
 
 from penstock.record import Headers
 from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.store import StoreIterator, WindowStore
+from penstock.state.ranges import WindowRanges
+from penstock.state.store import StoreIterator
 
-Place = tuple[bytes, int]
+WindowKey = tuple[bytes, int]
 """The bytes of a key, and the start of one of its windows."""
 
 Entry = tuple[int, bytes]
@@ -19,20 +20,18 @@ _Values = StoreIterator[tuple[int, Any]]
 _Windows = StoreIterator[tuple[Any, Any]]
 
 
-class WrappedWindowStore(WrappedStateStore, WindowStore[Any, Any]):
+class WrappedWindowStore(WrappedStateStore, WindowRanges[Any, Any]):
     """The base of the window layers."""
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
-        """Set the value of a key's window; None deletes."""
         self._wrapped.put(key, value, window_start)
 
     def fetch(self, key: Any, time: int) -> Any:  # type: ignore[override]  # single windows: see WindowStore
-        """The value of the window that starts at `time`, or None."""
         return self._wrapped.fetch(key, time)
 
-    def fetch_places(self, places: Sequence[Place]) -> list[bytes | None]:
+    def fetch_windows(self, places: Sequence[WindowKey]) -> list[bytes | None]:
         """The values of many keys and window starts; where `takes_rows`."""
-        values: list[bytes | None] = self._wrapped.fetch_places(places)
+        values: list[bytes | None] = self._wrapped.fetch_windows(places)
         return values
 
     def windows_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, bytes]]]:
@@ -43,20 +42,20 @@ class WrappedWindowStore(WrappedStateStore, WindowStore[Any, Any]):
         found: dict[bytes, list[tuple[int, bytes]]] = self._wrapped.windows_of(bounds)
         return found
 
-    def put_places(self, places: Sequence[Place], values: Sequence[bytes | None], record_times: Sequence[int]) -> None:
+    def put_windows(self, places: Sequence[WindowKey], values: Sequence[bytes | None], record_times: Sequence[int]) -> None:
         """Set the values of many keys and window starts, by records of these times, without waiting in a cache.
 
         No flush listener hears of it: the caller tells of the changes itself. Where `takes_rows`.
         """
-        self._wrapped.put_places(places, values, record_times)
+        self._wrapped.put_windows(places, values, record_times)
 
     def oldest_after(self, window_start: int) -> int:
         """The earliest window that can be found when one that starts then has been put; where `takes_rows`."""
         return int(self._wrapped.oldest_after(window_start))
 
-    def places_between(self, time_from: int, time_to: int) -> tuple[list[Place], list[bytes]]:
+    def windows_between(self, time_from: int, time_to: int) -> tuple[list[WindowKey], list[bytes]]:
         """Key, window start and value of all windows that start in a range of time; where `takes_rows`."""
-        found: tuple[list[Place], list[bytes]] = self._wrapped.places_between(time_from, time_to)
+        found: tuple[list[WindowKey], list[bytes]] = self._wrapped.windows_between(time_from, time_to)
         return found
 
     def put_duplicates(
@@ -96,49 +95,14 @@ class WrappedWindowStore(WrappedStateStore, WindowStore[Any, Any]):
         """Whether a put at a time is kept when stream time has come this far; where `takes_duplicates`."""
         return bool(self._wrapped.is_kept(timestamp, stream_time))
 
-    def fetch_range(self, key: Any, time_from: int, time_to: int) -> _Values:
-        """`(window_start, value)` of one key's windows, oldest first."""
-        entries: _Values = self._wrapped.fetch_range(key, time_from, time_to)
+    def fetch_range(self, key: Any, time_from: int, time_to: int, forward: bool = True) -> _Values:
+        entries: _Values = self._wrapped.fetch_range(key, time_from, time_to, forward)
         return entries
 
-    def backward_fetch_range(self, key: Any, time_from: int, time_to: int) -> _Values:
-        """The same, newest first."""
-        entries: _Values = self._wrapped.backward_fetch_range(key, time_from, time_to)
+    def fetch_key_range(self, key_from: Any, key_to: Any, time_from: int, time_to: int, forward: bool = True) -> _Windows:
+        entries: _Windows = self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, forward)
         return entries
 
-    def fetch_key_range(self, key_from: Any, key_to: Any, time_from: int, time_to: int) -> _Windows:
-        """Windows of the keys in a range."""
-        entries: _Windows = self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to)
+    def fetch_all(self, time_from: int, time_to: int, forward: bool = True) -> _Windows:
+        entries: _Windows = self._wrapped.fetch_all(time_from, time_to, forward)
         return entries
-
-    def backward_fetch_key_range(self, key_from: Any, key_to: Any, time_from: int, time_to: int) -> _Windows:
-        """The same, backwards."""
-        entries: _Windows = self._wrapped.backward_fetch_key_range(key_from, key_to, time_from, time_to)
-        return entries
-
-    def fetch_all(self, time_from: int, time_to: int) -> _Windows:
-        """Windows of all keys that start in a range of time."""
-        entries: _Windows = self._wrapped.fetch_all(time_from, time_to)
-        return entries
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> _Windows:
-        """The same, backwards."""
-        entries: _Windows = self._wrapped.backward_fetch_all(time_from, time_to)
-        return entries
-
-    def all(self) -> _Windows:
-        """All windows that are still kept."""
-        entries: _Windows = self._wrapped.all()
-        return entries
-
-    def backward_all(self) -> _Windows:
-        """The same, backwards."""
-        entries: _Windows = self._wrapped.backward_all()
-        return entries
-
-
-class InMemoryTimestampedWindowMarker(WrappedWindowStore):
-    """Says of an in-memory store that its values carry their timestamp."""
-
-    passes_bytes = True
-    timestamped = True

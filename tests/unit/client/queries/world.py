@@ -19,10 +19,10 @@ from penstock import (
     TimeWindows,
     TopicPartition,
 )
+from penstock.client.input_lags import Lags, PartitionLag
 from penstock.client.queries.local_stores import LocalStores
 from penstock.client.queries.locations import Locations
 from penstock.client.queries.queries import Queries
-from penstock.client.scheduling.task_manager import Lags
 from penstock.dsl.options import Consumed, Grouped
 from penstock.kafka.membership import Membership
 from penstock.runtime.queries.opening import ReadableStore
@@ -73,14 +73,13 @@ class EventLoop:
         self.is_open = True
         self.has_begun = True
         self.membership: Any = object()
-        self.tasks = SimpleNamespace(lags=lambda ends=None: self.lags())
         self.restoring: set[TaskId] = set()
 
     def lags(self) -> Lags:
         """Each task reads its own partition and, with all others, that of a topic before a shuffle."""
         partitions = {TopicPartition("before", 0): 4, **{TopicPartition("in", task.partition): 3 for task in self.owners}}
-        reached = {partition: (100, 100 + lag) for partition, lag in partitions.items()}
-        return Lags(dict.fromkeys(self.owners, 7), partitions, reached)
+        found = {partition: PartitionLag(100, 100 + lag) for partition, lag in partitions.items()}
+        return Lags(found, dict.fromkeys(self.owners, 7))
 
     def is_ready(self, task: TaskId) -> bool:
         return self.is_open and task not in self.restoring

@@ -89,19 +89,19 @@ def busy_application(folder: Path, token: str | None = None, port: int = 0, hour
     steps = range(3600 // BUCKET_SECONDS if hour else 2, 0, -1)
     for step in steps:
         at = now - step * BUCKET_SECONDS
-        history._clock = lambda at=at: at
+        history._clock = history.rates._clock = lambda at=at: at
         swing = 1 + 0.5 * ((step * BUCKET_SECONDS) % 900) / 900
         records = int(10_000 * swing * (0.9 + 0.2 * chance.random()))
-        ages = [int(at * 1000) - int(120 * swing * (0.3 + chance.random())) for _ in range(60)]
-        flow = Flow(Counter({(SOURCE, AGGREGATE): records}), busy=Counter({AGGREGATE: 2_600, "(commit)": 400}), timestamps=ages)
+        ages = [int(120 * swing * (0.3 + chance.random())) for _ in range(60)]
+        flow = Flow(Counter({(SOURCE, AGGREGATE): records}), busy=Counter({AGGREGATE: 2_600, "(commit)": 400}), ages=ages)
         took, seconds = 0.15 * swing * (0.8 + 0.4 * chance.random()), {"commit": 0.02 * swing, "process": 0.2}
-        history.batch(0, BatchReport(at, took, {"in": records}, produced=records // 2, seconds=seconds))
-        history.reported({0: ThreadReport("host:1", usage=(3600 - step * 3.1, 310_000_000), flow=flow)})
+        batch = BatchReport(at, took, {"in": records}, produced=records // 2, seconds=seconds)
+        history.reported({0: ThreadReport("host:1", usage=(3600 - step * 3.1, 310_000_000), flow=flow, batches=(batch,))})
         lag = int(max(0, 40_000 * (swing - 1.2)))
         history.sample(
             lag, {"driver": (0.12 * swing, 180_000_000), "jvm": (0.3 * swing, 820_000_000), "workers": (0.9 * swing, 640_000_000)}
         )
-    history._clock = clock
+    history._clock = history.rates._clock = clock
     letters = [
         DeadLetter("graveyard", int(now * 1000), "ValueError", f"invalid literal for int(): '{n} {NASTY}'", "in", 2, n)
         for n in range(7)
@@ -134,10 +134,10 @@ def main() -> None:
                 flow = Flow(
                     Counter({(SOURCE, AGGREGATE): records}),
                     busy=Counter({AGGREGATE: 300}),
-                    timestamps=[int(time.time() * 1000) - 100],
+                    ages=[100],
                 )
-                served.service.history.batch(0, BatchReport(time.time(), 0.2, {"in": records}))
-                served.service.history.reported({0: ThreadReport("host:1", flow=flow)})
+                batch = BatchReport(time.time(), 0.2, {"in": records})
+                served.service.history.reported({0: ThreadReport("host:1", flow=flow, batches=(batch,))})
                 time.sleep(1)
         except KeyboardInterrupt:
             served.close()

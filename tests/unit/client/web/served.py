@@ -47,7 +47,7 @@ class Served:
             world.loop,
             state=lambda: world.state,
             failure=lambda: self._failure,
-            ends=lambda partitions: {},
+            lags=world.loop.lags,
             **running,
         )
         self.service.serve(application, None, readings, letters)

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.client.web.differences import applied
 from penstock.client.web.guard import MAX_VIEWERS
-from penstock.spark.messages import BatchReport
+from penstock.spark.messages import BatchReport, ThreadReport
 from tests.harness.kafka import wait_until
 from tests.harness.waiting import LIMIT
 from tests.unit.client.web.busy_application import NASTY, FakeTopics, busy_application
@@ -60,7 +60,7 @@ def test_should_tell_all_of_it_once_and_then_what_changes(served: Served) -> Non
     assert kind == "whole"
     assert (document["app"]["state"], document["now"]["lag"], len(document["tasks"])) == ("RUNNING", 13, 3)
     assert document["partitions"]["in-0"]["committed"] == 100
-    served.service.history.batch(0, BatchReport(0.0, 0.1, {"in": 777}))
+    served.service.history.reported({0: ThreadReport(batches=(BatchReport(0.0, 0.1, {"in": 777}),))})
     while document["now"]["totals"].get("records") != 777:
         kind, told = next(events)
         assert kind == "change"

@@ -14,7 +14,8 @@ _LOG = logging.getLogger("penstock.client.test")
 
 
 @pytest.fixture
-def books() -> Iterator[list[LogBook]]:
+def books(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[LogBook]]:
+    monkeypatch.setattr(logging.getLogger("penstock"), "handlers", [])  # tests of workers leave one
     books = [LogBook(), LogBook()]
     yield books
     for book in books:

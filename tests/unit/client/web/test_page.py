@@ -22,7 +22,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 slow = pytest.mark.slow
 
-TABS = ("overview", "topology", "tasks", "state", "queries", "dead-letters", "logs", "settings")
+TABS = ("overview", "topology", "tasks", "state", "queries", "topics", "dead-letters", "logs", "settings")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_should_show_the_overview_and_live_changes(page: Any, errors: list[str],
     assert page.locator("svg.chart text.x").count() >= 12, "charts have a time axis"
     shows(page, "section.card:has(h2:text-is('Lag of input partitions'))", "before-0")
     before = int(page.inner_text(".tile:has-text('Total records') b").replace(",", ""))
-    busy.service.history.batch(0, BatchReport(0.0, 0.05, {"in": 1234}))
+    busy.service.history.reported({0: ThreadReport(batches=(BatchReport(0.0, 0.05, {"in": 1234}),))})
     shows(page, ".tile:has-text('Total records') b", f"{before + 1234:,}")
     assert errors == []
 
@@ -139,7 +139,7 @@ def test_should_never_run_a_query_from_an_address(page: Any, errors: list[str], 
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url.removeprefix(f"http://{busy.address}")))
     look_at(page, busy, f"queries?{link}")
-    shows(page, "#hint", "Press Ask to run the query")
+    shows(page, "#hint", "Press Run query")
     page.evaluate(f"location.hash = '#/queries?{link.replace(chr(39), '%27')}&again=1'")  # as another page's script would
     playwright.expect(page.locator("#store option")).to_have_count(7)
     assert [path for path in asked if path.startswith("/api/") and path not in ("/api/events", "/api/stores")] == []
@@ -153,7 +153,7 @@ def test_should_never_run_a_query_from_an_address(page: Any, errors: list[str], 
 
 def test_should_keep_a_query_that_ran_in_the_address_and_in_the_history(page: Any, errors: list[str], busy: Served) -> None:
     look_at(page, busy, "queries?mode=find&store=counts&key=k007")
-    shows(page, "#hint", "Press Ask")
+    shows(page, "#hint", "Press Run query")
     page.click("button.main:visible")
     shows(page, "#answer", "1970-01-01 00:00:01.007")
     playwright.expect(page.locator("#hint")).to_be_hidden()
@@ -188,7 +188,7 @@ def test_should_open_a_shared_link_where_it_leads(page: Any, errors: list[str], 
 @slow
 def test_should_draw_the_topology_with_rates_busy_nodes_and_code(page: Any, errors: list[str], busy: Served) -> None:
     flow = Flow(edges={(SOURCE, AGGREGATE): 5000}, busy={AGGREGATE: 3000}, failed={AGGREGATE: 2})  # type: ignore[arg-type]
-    busy.service.history.batch(0, BatchReport(0.0, 0.1, {"in": 5000}))
+    busy.service.history.reported({0: ThreadReport(batches=(BatchReport(0.0, 0.1, {"in": 5000}),))})
     busy.service.history.reported({0: ThreadReport("w", flow=flow)})
     look_at(page, busy, "topology")
     node = f'.map [data-node="{AGGREGATE}"]'

@@ -153,7 +153,7 @@ def test_should_not_look_up_keys_with_a_users_serde_on_the_thread_of_all(served:
 
     monkeypatch.setattr(answers, "entry", noting)
     assert served.get("/api/stores/counts/keys/k001")[0] == 200
-    monkeypatch.setattr(store, "has_own_serdes", False)
+    monkeypatch.setattr(store, "has_builtin_serdes", False)
     assert served.get("/api/stores/counts/keys/k001")[0] == 200
     assert threads[0] == "penstock-query-server"
     assert threads[1].startswith("penstock-http-keys")

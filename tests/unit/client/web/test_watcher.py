@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from penstock import TaskId, TopicPartition
-from penstock.client.scheduling.task_manager import Lags
+from penstock.client.input_lags import Lags, PartitionLag
+from penstock.client.rates import REPORT_DELAY
 from penstock.client.web.history import BUCKET_SECONDS, SERIES, History
 from penstock.client.web.watcher import Watcher
 from penstock.spark.messages import ThreadReport
@@ -20,8 +21,8 @@ class World:
         self.watcher = Watcher(self.history, self.lags, lambda: self.places, clock=self.clock)
 
     def lags(self) -> Lags:
-        behind = {partition: end - position for partition, (position, end) in self.reached.items()}
-        return Lags({TaskId(0, 0): sum(behind.values())}, behind, self.reached)
+        found = {partition: PartitionLag(position, end) for partition, (position, end) in self.reached.items()}
+        return Lags(found, {TaskId(0, 0): sum(partition.lag for partition in found.values())})
 
     def later(self, position: int, end: int) -> None:
         self.clock.now += BUCKET_SECONDS
@@ -74,7 +75,7 @@ def test_should_measure_lag_cpu_and_memory() -> None:
     world.later(0, 10)
     world.history.reported({0: ThreadReport("host:7", usage=(12.5, 600))})
     world.later(0, 10)
-    world.clock.now += BUCKET_SECONDS
+    world.clock.now += BUCKET_SECONDS + REPORT_DELAY
     last = [point for _, point in sorted(world.history.points().items())][-1]
     found = dict(zip(SERIES, last))
     assert (found["lag"], found["cpu_workers"], found["memory_workers"]) == (10, 0.5, 600)
@@ -90,5 +91,5 @@ def test_should_go_on_where_the_tasks_change_while_they_are_looked_at() -> None:
 
     watcher = Watcher(world.history, changing, lambda: world.places, clock=world.clock)
     watcher.look()
-    world.clock.now += BUCKET_SECONDS
+    world.clock.now += BUCKET_SECONDS + REPORT_DELAY
     assert len(world.history.points()) == 1

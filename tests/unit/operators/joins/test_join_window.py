@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.columns import Columns, RawColumns
+from penstock.batches.record_batch import RawBatch, RecordBatch
 from penstock.operators.joins.join_window import KStreamJoinWindow
 from penstock.record import Record
 from tests.unit.operators.operator_kit import FakeContext
@@ -48,7 +48,7 @@ def test_should_not_keep_what_can_never_be_found() -> None:
 
 def test_should_let_rows_wait_for_the_other_side() -> None:
     processor, context, store = make()
-    rows = Columns(["k"], ["a"], [5], [()], RawColumns("left", 0, [0], [5], [b"k"], [b"a"]))
-    processor.process_columns(rows)
+    rows = RecordBatch(["k"], ["a"], [5], [()], RawBatch("left", 0, [0], [5], [b"k"], [b"a"]))
+    processor.process_batch(rows)
     assert processor.arrived is rows
     assert (context.forwarded, store.puts) == ([], [])

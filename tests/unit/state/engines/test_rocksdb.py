@@ -20,13 +20,14 @@ from penstock.ids import TopicPartition
 from penstock.record import RawRecord
 from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.iterators import PeekingIterator
+from penstock.state.value_formats import TIMESTAMPED
 from tests.harness.waiting import LIMIT
 
 CHANGELOG = TopicPartition("app-store-changelog", 0)
 _SHORT = st.lists(st.sampled_from([b"a", b"b"]), min_size=2, max_size=2).map(b"".join)
 
 
-def _open(path: Path, **kwargs: bool) -> RocksDBStore:
+def _open(path: Path, **kwargs: Any) -> RocksDBStore:
     store = RocksDBStore("store", **kwargs)
     store.open_db({}, path)
     return store
@@ -338,7 +339,7 @@ def test_should_refuse_a_rocksdb_of_something_else(tmp_path: Path, families: dic
 
 
 def test_should_refuse_a_store_of_another_format(tmp_path: Path) -> None:
-    _open(tmp_path, timestamped=True).close()
+    _open(tmp_path, value_format=TIMESTAMPED).close()
 
     with pytest.raises(ProcessorStateError, match="'1 timestamped-key-value', not '1 key-value'"):
         _open(tmp_path)

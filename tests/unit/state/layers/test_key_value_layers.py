@@ -11,19 +11,21 @@ from penstock.errors import InvalidStateStoreError, SerializationError, StreamsE
 from penstock.metrics.registry import STATE_GROUP, Metrics
 from penstock.record import Record
 from penstock.serdes.serde import Serdes
-from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.builders import KeyValueStoreBuilder
 from penstock.state.engines.memory import InMemoryKeyValueStore
 from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.layers.cached_key_value import CachingKeyValueStore
-from penstock.state.layers.logged_key_value import ChangeLoggingKeyValueStore, ChangeLoggingTimestampedKeyValueStore
-from penstock.state.layers.metered_key_value import MeteredKeyValueStore, MeteredTimestampedKeyValueStore
+from penstock.state.layers.logged_key_value import ChangeLoggingKeyValueStore
+from penstock.state.layers.metered_key_value import MeteredKeyValueStore
 from penstock.state.store import ValueAndTimestamp
+from penstock.state.stores import Stores
 from penstock.state.suppliers import (
     InMemoryKeyValueBytesStoreSupplier,
     KeyValueBytesStoreSupplier,
     LruMapBytesStoreSupplier,
     RocksDBKeyValueBytesStoreSupplier,
 )
+from penstock.state.value_formats import TIMESTAMPED
 from tests.unit.state.contexts import FakeStoreContext, LoggedChange
 
 
@@ -31,8 +33,10 @@ def _plain(**_: Any) -> KeyValueStoreBuilder:
     return KeyValueStoreBuilder(InMemoryKeyValueBytesStoreSupplier("store"), Serdes.string(), Serdes.string())
 
 
-def _timestamped() -> TimestampedKeyValueStoreBuilder:
-    return TimestampedKeyValueStoreBuilder(InMemoryKeyValueBytesStoreSupplier("store"), Serdes.string(), Serdes.string())
+def _timestamped() -> KeyValueStoreBuilder:
+    return Stores.timestamped_key_value_store_builder(
+        InMemoryKeyValueBytesStoreSupplier("store"), Serdes.string(), Serdes.string()
+    )
 
 
 def _opened(tmp_path: Path, builder: Any, **kwargs: Any) -> tuple[Any, FakeStoreContext]:
@@ -59,8 +63,9 @@ def test_should_leave_out_layers_that_are_off() -> None:
     assert type(_plain().with_logging_disabled().build().wrapped) is InMemoryKeyValueStore
     assert type(_plain().with_caching_enabled().with_caching_disabled().build().wrapped) is ChangeLoggingKeyValueStore
     store = _timestamped().build()
-    assert type(store) is MeteredTimestampedKeyValueStore
-    assert type(store.wrapped) is ChangeLoggingTimestampedKeyValueStore
+    assert type(store) is MeteredKeyValueStore
+    assert store.value_format is TIMESTAMPED
+    assert type(store.wrapped) is ChangeLoggingKeyValueStore
 
 
 def test_should_keep_the_topic_configuration_only_while_logging() -> None:
@@ -382,7 +387,10 @@ def test_should_take_anything_bytes_like_from_a_serializer(tmp_path: Path) -> No
 
 def test_should_treat_a_value_serialized_to_none_as_deleted(tmp_path: Path) -> None:
     serde = Serdes.serde(lambda t, v: v or None, lambda t, b: b)
-    for kind, wrap in ((KeyValueStoreBuilder, lambda v: v), (TimestampedKeyValueStoreBuilder, lambda v: ValueAndTimestamp(v, 1))):
+    for kind, wrap in (
+        (KeyValueStoreBuilder, lambda v: v),
+        (Stores.timestamped_key_value_store_builder, lambda v: ValueAndTimestamp(v, 1)),
+    ):
         store, _ = _opened(tmp_path, kind(InMemoryKeyValueBytesStoreSupplier("store"), Serdes.string(), serde))
         store.put("a", wrap(b"1"))
         store.put("a", wrap(b""))
@@ -391,7 +399,7 @@ def test_should_treat_a_value_serialized_to_none_as_deleted(tmp_path: Path) -> N
 
 
 def test_should_use_default_serdes(tmp_path: Path) -> None:
-    builder = TimestampedKeyValueStoreBuilder(InMemoryKeyValueBytesStoreSupplier("store"), None, None)
+    builder = Stores.timestamped_key_value_store_builder(InMemoryKeyValueBytesStoreSupplier("store"), None, None)
     store, _ = _opened(tmp_path, builder, key_serde=Serdes.string(), value_serde=Serdes.long())
 
     store.put("a", ValueAndTimestamp(5, 1))
@@ -426,7 +434,9 @@ def test_should_name_the_changelog_topic_to_serdes_even_without_logging(tmp_path
 
 
 def test_should_keep_values_without_timestamps_in_a_plain_persistent_store(tmp_path: Path) -> None:
-    builder = TimestampedKeyValueStoreBuilder(RocksDBKeyValueBytesStoreSupplier("store"), Serdes.string(), Serdes.string())
+    builder = Stores.timestamped_key_value_store_builder(
+        RocksDBKeyValueBytesStoreSupplier("store"), Serdes.string(), Serdes.string()
+    )
     store, context = _opened(tmp_path, builder)
 
     store.put("a", ValueAndTimestamp("1", 5))
@@ -456,7 +466,7 @@ class CustomSupplier(KeyValueBytesStoreSupplier):
 
 
 def test_should_take_a_store_of_the_users_own(tmp_path: Path) -> None:
-    store, _ = _opened(tmp_path, TimestampedKeyValueStoreBuilder(CustomSupplier(), Serdes.string(), Serdes.string()))
+    store, _ = _opened(tmp_path, Stores.timestamped_key_value_store_builder(CustomSupplier(), Serdes.string(), Serdes.string()))
 
     store.put("a", ValueAndTimestamp("1", 5))
     store.put_all([("b", ValueAndTimestamp("1", 6))])

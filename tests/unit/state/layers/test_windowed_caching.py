@@ -13,10 +13,11 @@ from penstock.change import Change
 from penstock.errors import InvalidStateStoreError
 from penstock.record import Record
 from penstock.serdes.serde import Serdes
+from penstock.state.builders import SessionStoreBuilder, WindowStoreBuilder
 from penstock.state.layers.cached_time_ordered_window import TimeOrderedCachingWindowStore
 from penstock.state.layers.cached_window import CachingWindowStore
 from penstock.state.store import ValueAndTimestamp
-from penstock.state.windowed_builders import SessionStoreBuilder, TimestampedWindowStoreBuilder, WindowStoreBuilder
+from penstock.state.stores import Stores
 from penstock.state.windowed_suppliers import (
     RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
     in_memory_session_store,
@@ -179,7 +180,7 @@ def test_should_remember_only_segments_the_cache_has(tmp_path: Path) -> None:
 
 
 def time_ordered_store(supplier: Any, folder: Path, **options: Any) -> tuple[Any, FakeStoreContext, list[Record[Any, Any]]]:
-    return opened(TimestampedWindowStoreBuilder(supplier, Serdes.string(), Serdes.string()), folder, **options)
+    return opened(Stores.timestamped_window_store_builder(supplier, Serdes.string(), Serdes.string()), folder, **options)
 
 
 @time_ordered

@@ -3,6 +3,8 @@
 import {h, s, setText, clock} from "./dom.js";
 
 const HEIGHT = 190, TOP = 10, BOTTOM = 24, LEFT = 64, RIGHT = 12;
+// A line connects values that are no further apart: where few records come, some five seconds have none.
+const GAP = 60;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
 
 function ticks(most, bytes) {
@@ -93,8 +95,9 @@ export class Chart {
     const runs = []; let run = [], before = null;
     for (const [time, point] of this.shown) {
       const value = point[line.at];
-      if (value == null || (before != null && time - before > 16)) { if (run.length) runs.push(run); run = []; }
-      if (value != null) run.push([this.x(time), this.y(value)]);
+      if (value == null) continue;
+      if (before != null && time - before > GAP) { if (run.length) runs.push(run); run = []; }
+      run.push([this.x(time), this.y(value)]);
       before = time;
     }
     if (run.length) runs.push(run);

@@ -62,6 +62,11 @@ export function duration(seconds) {
   if (hours) return `${hours} h ${minutes % 60} min`;
   return `${minutes} min ${seconds % 60} s`;
 }
+// The time zone of all times that the page shows: the browser's.
+export function zone() {
+  const minutes = -new Date().getTimezoneOffset(), size = Math.abs(minutes), two = n => String(n).padStart(2, "0");
+  return minutes ? `times in UTC${minutes > 0 ? "+" : "−"}${two(Math.floor(size / 60))}:${two(size % 60)}` : "times in UTC";
+}
 export const clock = ms => ms == null ? "–" : new Date(ms).toLocaleTimeString("en-GB");
 export function when(ms) {
   if (ms == null) return "–";

@@ -1,6 +1,6 @@
 // Dead letters: by cause, with all that is known of each, and back to where they came from.
 "use strict";
-import {h, setText, count, when, plural, copyButton} from "./dom.js";
+import {h, setText, count, when, zone, plural, copyButton} from "./dom.js";
 import {ask, live} from "./stream.js";
 
 const PAGE = 10;
@@ -47,8 +47,8 @@ export class Letters {
     const shown = this.letters.filter(l => !words || [l.exception, l.message, l.from.topic, l.at.topic, l.key?.text, l.value?.text].some(text => text && text.toLowerCase().includes(words)));
     const groups = new Map();
     for (const letter of shown) groups.set(groupOf(letter), [...(groups.get(groupOf(letter)) || []), letter]);
-    setText(this.counted, shown.length ? `${plural(shown.length, "letter")} with ${plural(groups.size, "cause")}` : "");
-    this.groups.replaceChildren(...(groups.size ? [...groups].sort((a, b) => b[1].length - a[1].length).map(([key, letters]) => this.group(key, letters)) : this.topics?.length ? [h("div", {class: "empty"}, h("b", {}, this.letters.length ? "No letter fits" : "No dead letters"), h("p", {class: "soft"}, this.letters.length ? "" : "Every record could be processed, or what could not has expired."))] : []));
+    setText(this.counted, shown.length ? `${plural(shown.length, "letter")} with ${plural(groups.size, "cause")}, ${zone()}` : "");
+    this.groups.replaceChildren(...(groups.size ? [...groups].sort((a, b) => b[1].length - a[1].length).map(([key, letters]) => this.group(key, letters)) : this.topics?.length ? [h("div", {class: "empty"}, h("b", {}, this.letters.length ? "No dead letter matches" : "No dead letters"), h("p", {class: "soft"}, this.letters.length ? "" : "Every record could be processed, or what could not has expired."))] : []));
   }
   group(key, letters) {
     const first = letters[0], times = letters.map(l => l.time), list = h("div", {class: "letters"});
@@ -79,7 +79,7 @@ export class Letters {
     return details;
   }
   replayButton(letter, answer) {
-    const why = letter.why_not || (live.document.app?.replays ? null : "Replaying needs a token: set application.server.token.");
+    const why = letter.why_not || (live.document.app?.has_token ? null : "Replaying needs a token: set application.server.token.");
     const button = h("button", {class: "small", type: "button", disabled: Boolean(why), title: why || "Write the record to its input topic once more"}, letter.replayed ? "Replay again" : "Replay");
     button.addEventListener("click", async () => {
       if (!confirm(`Write this record to ${letter.from.topic}-${letter.from.partition} once more?\n\nThe application will process it again, and so will whoever else reads that topic.`)) return;

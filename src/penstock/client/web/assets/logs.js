@@ -1,6 +1,6 @@
 // The log of the driver and of its workers.
 "use strict";
-import {h, setText, setClass, count, when, copyButton} from "./dom.js";
+import {h, setText, setClass, count, when, zone, copyButton} from "./dom.js";
 import {Table} from "./table.js";
 import {live} from "./stream.js";
 
@@ -19,9 +19,9 @@ export class Logs {
       {title: "Who", text: l => l.who.replace(/^.*-(StreamThread-\d+)$/, "$1")},
       {title: "Text", sort: l => l.text, fill: text},
       {title: "Logger", text: l => l.logger.replace(/^penstock\./, ""), mono: true},
-    ], {label: "Lines of the log", key: l => l.number, sort: 0, down: true, size: 50, none: "No line fits."});
+    ], {label: "Lines of the log", key: l => l.number, sort: 0, down: true, size: 50, none: "No line matches."});
     this.element = h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Log"), this.counted, h("div", {class: "filters"}, this.search, this.level, this.who, copyButton(() => this.shown.map(l => `${when(l.time)} ${l.level} ${l.who} ${l.logger}: ${l.text}`).join("\n"), "Copy what is shown"))),
-      h("p", {class: "soft"}, "The last lines of penstock's loggers, as far as their levels let them through: warnings and errors by default, more with logging.getLogger(\"penstock\").setLevel(\"INFO\"). Workers tell their warnings and errors with every turn."), this.table.element);
+      h("p", {class: "soft"}, "The last lines of penstock's loggers, as far as their levels let them through: warnings and errors by default, more with logging.getLogger(\"penstock\").setLevel(\"INFO\"). Workers report their warnings and errors once a second."), this.table.element);
   }
   go(parameters) { if (parameters.has("level")) this.level.value = String(LEVELS[parameters.get("level")] || 0); if (parameters.has("q")) this.search.value = parameters.get("q"); }
   update(document, changed) {
@@ -35,7 +35,7 @@ export class Logs {
     }
     const words = this.search.value.toLowerCase(), least = Number(this.level.value), who = this.who.value;
     this.shown = lines.filter(l => (LEVELS[l.level] || 0) >= least && (!who || l.who === who) && (!words || l.text.toLowerCase().includes(words) || l.logger.includes(words)));
-    setText(this.counted, `${count(this.shown.length)} of ${count(lines.length)} lines`);
+    setText(this.counted, `${count(this.shown.length)} of ${count(lines.length)} lines, ${zone()}`);
     this.table.update(this.shown);
   }
 }

@@ -1,19 +1,20 @@
 // The frame of the page: tabs and their links, who is signed in, what is wrong.
 "use strict";
 import {$, h, setText, setClass, duration, clock, when} from "./dom.js";
-import {live, token} from "./stream.js";
+import {ask, live, token} from "./stream.js";
 import {Overview} from "./overview.js";
 import {Topology} from "./topology.js";
 import {Tasks} from "./tasks.js";
 import {StateView} from "./state.js";
 import {Queries} from "./queries.js";
+import {Topics} from "./topics.js";
 import {Letters} from "./letters.js";
 import {Logs} from "./logs.js";
 import {Settings} from "./settings.js";
 
 const TABS = [
   ["overview", "Overview", Overview], ["topology", "Topology", Topology], ["tasks", "Tasks", Tasks], ["state", "State", StateView],
-  ["queries", "Queries", Queries], ["dead-letters", "Dead letters", Letters], ["logs", "Logs", Logs], ["settings", "Settings", Settings],
+  ["queries", "Queries", Queries], ["topics", "Topics", Topics], ["dead-letters", "Dead letters", Letters], ["logs", "Logs", Logs], ["settings", "Settings", Settings],
 ];
 const WORDS = {
   STARTING: "starting", CREATED: "starting", REBALANCING: "rebalancing", RUNNING: "running", PENDING_SHUTDOWN: "closing",
@@ -81,7 +82,7 @@ function banner() {
   if (app.state === "ERROR" || app.state === "PENDING_ERROR") say("gone", `The application has stopped after a failure, ${since}`, app.failure || "", "It processes nothing. State can be read again when it is started anew; the log tells more.");
   else if (app.state === "NOT_RUNNING" || app.state === "PENDING_SHUTDOWN") say("wait", app.state === "NOT_RUNNING" ? `The application was closed, ${since}` : `The application is being closed, ${since}`);
   else if (app.state !== "RUNNING") say("wait", app.state === "REBALANCING" ? `Rebalancing ${since}` : `Starting ${since}`, waits.length ? `It waits for ${waits.join("; ")}${app.waiting_since ? `, for ${duration((live.now() - app.waiting_since) / 1000)}` : ""}.` : "");
-  else if (app.paused) say("wait", "Paused: nothing is processed until the application is told to go on", "Its state can be read.");
+  else if (app.paused) say("wait", "Paused: nothing is processed until the application is resumed", "Its state can be read.");
   else box.hidden = true;
 }
 
@@ -101,6 +102,11 @@ function frame() {
     setText($("name"), app.id);
     setText($("state"), lost ? "not reachable" : app.paused && app.state === "RUNNING" ? "paused" : WORDS[app.state] || app.state);
     setClass($("state"), "pill " + (lost ? "gone" : app.paused ? "wait" : {RUNNING: "good", ERROR: "gone", PENDING_ERROR: "gone", NOT_RUNNING: "gone"}[app.state] || "wait"));
+    const running = app.state === "RUNNING" || app.state === "REBALANCING";
+    $("pause").hidden = lost || !app.has_token || !running;
+    setText($("pause"), app.paused ? "Resume" : "Pause");
+    $("spark").hidden = !app.spark_ui;
+    if (/^https?:/.test(app.spark_ui || "")) $("spark").href = app.spark_ui;
     setText($("where"), [app.host, app.guarantee, app.version && `penstock ${app.version}`].filter(Boolean).join(" · "));
   } else { setText($("state"), lost ? "not reachable" : "connecting"); setClass($("state"), lost ? "pill gone" : "pill wait"); }
   badges();
@@ -134,6 +140,13 @@ $("sign-in").addEventListener("submit", event => {
   live.again();
 });
 $("sign-out").addEventListener("click", () => { token.set(""); live.document = {}; ready = false; current = ""; $("view").replaceChildren(); live.again(); });
+$("pause").addEventListener("click", async () => {
+  const paused = live.document.app?.paused;
+  if (!paused && !confirm("Pause this instance?\n\nIt processes nothing until it is resumed. Its state can still be read.")) return;
+  $("pause").disabled = true;
+  try { await ask(paused ? "/api/resume" : "/api/pause", {}); } catch (error) { alert(error.message); }
+  $("pause").disabled = false;
+});
 $("theme").addEventListener("click", () => {
   const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const next = {[dark ? "light" : "dark"]: "", "": dark ? "light" : "dark"}[root.dataset.theme || ""] ?? "";

@@ -1,6 +1,6 @@
 // The overview: is it well, how fast, how far behind.
 "use strict";
-import {h, setText, setClass, count, number, brief, bytes, millis, duration, plural} from "./dom.js";
+import {h, setText, setClass, zone, count, number, brief, bytes, millis, duration, plural} from "./dom.js";
 import {Chart} from "./chart.js";
 import {Table} from "./table.js";
 import {live} from "./stream.js";
@@ -27,8 +27,8 @@ export class Overview {
       in: tile("Records in", "Records read from input topics, per second, over the last ten seconds"),
       out: tile("Records out", "Records written to output and changelog topics, per second"),
       age: tile("End-to-end latency", "How old records are when their results are committed: half of them, and 99 of 100, are not older"),
-      lag: tile("Lag", "Records that wait in input topics"),
-      turn: tile("Average turn time", "A turn reads, processes and commits what has come"),
+      lag: tile("Lag", "The ends of the input topics minus the committed offsets"),
+      turn: tile("Average batch time", "A batch reads, processes and commits the records that have come"),
       tasks: tile("Tasks", "Tasks that run on this instance"),
       total: tile("Total records", "Since this instance was started"),
       dead: tile("Dead letters", "Records that could not be processed, since this instance was started"),
@@ -39,7 +39,7 @@ export class Overview {
       new Chart({title: "Records per second", format: brief, lines: [line("in", 0, "one"), line("out", 1, "two")]}),
       new Chart({title: "End-to-end latency", format: millis, lines: [line("half of the records", 2, "one"), line("99 of 100", 3, "two")]}),
       new Chart({title: "Lag", format: brief, lines: [line("records waiting", 4, "one")]}),
-      new Chart({title: "Turn and commit", format: millis, lines: [line("turn", 5, "one"), line("longest turn", 6, "two"), line("commit", 7, "three")]}),
+      new Chart({title: "Batch and commit", format: millis, lines: [line("batch", 5, "one"), line("longest batch", 6, "two"), line("commit", 7, "three")]}),
       new Chart({title: "CPU", format: percent, lines: [line("driver", 8, "one"), line("JVM", 9, "two"), line("workers", 10, "three")]}),
       new Chart({title: "Memory", format: bytes, bytes: true, lines: [line("driver", 11, "one"), line("JVM", 12, "two"), line("workers", 13, "three")]}),
     ];
@@ -62,7 +62,7 @@ export class Overview {
     this.instanceCount = h("span", {class: "soft"});
     this.element = h("div", {},
       h("div", {class: "tiles"}, Object.values(this.tiles).map(tile => tile.element)),
-      h("div", {class: "head section"}, h("h2", {}, "The last"), h("div", {class: "buttons", role: "group", "aria-label": "How much time the charts show"}, this.spans)),
+      h("div", {class: "head section"}, h("h2", {}, "Charts"), h("span", {class: "soft"}, zone()), h("div", {class: "buttons", role: "group", "aria-label": "How much time the charts show"}, this.spans)),
       h("div", {class: "charts"}, this.charts.map(chart => chart.element)),
       h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Lag of input partitions"), this.partitionCount), this.partitions.element),
       h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Instances"), this.instanceCount), this.instances.element));
@@ -81,7 +81,7 @@ export class Overview {
     setText(tiles.lag.value, brief(now.lag));
     setText(tiles.lag.note, overall(Object.values(document.partitions || {}), now.lag));
     setText(tiles.turn.value, millis(latest(points, 5)));
-    setText(tiles.turn.note, latest(points, 7) == null ? "no turn in the last minute" : `${millis(latest(points, 7))} of it to commit`);
+    setText(tiles.turn.note, latest(points, 7) == null ? "no batch in the last minute" : `${millis(latest(points, 7))} of it to commit`);
     const mine = Object.values(tasks).filter(task => task.role === "active"), running = mine.filter(task => task.state === "RUNNING");
     setText(tiles.tasks.value, mine.length === running.length ? count(running.length) : `${count(running.length)} of ${count(mine.length)}`);
     setText(tiles.tasks.note.firstChild, `on ${plural(Object.keys(document.threads || {}).length, "thread")}`);

@@ -25,8 +25,8 @@ export class Queries {
       after: field("From time", this.after), before: field("To time", this.before), asOf: field("As of", this.asOf, "empty: the latest"), limit: field("Rows", this.limit),
       stale: h("label", {class: "check", title: "Where the task of a key cannot be read now"}, this.stale, "a copy that may be behind will do"),
     };
-    this.form = h("form", {class: "query", onsubmit: event => { event.preventDefault(); this.submit(); }}, Object.values(this.fields), h("button", {class: "main", type: "submit"}, "Ask"));
-    this.hint = h("p", {class: "soft", hidden: true, id: "hint"}, "The form is filled in from the address. Press Ask to run the query.");
+    this.form = h("form", {class: "query", onsubmit: event => { event.preventDefault(); this.submit(); }}, Object.values(this.fields), h("button", {class: "main", type: "submit"}, "Run query"));
+    this.hint = h("p", {class: "soft", hidden: true, id: "hint"}, "The form is filled in from the address. Press Run query.");
     this.told = h("p", {class: "soft", role: "status", id: "told"});
     this.answer = h("div", {class: "scroll", id: "answer", tabindex: "0", role: "region", "aria-label": "Answer"});
     this.back = h("button", {class: "small", type: "button", hidden: true, onclick: () => { this.trail.pop(); this.run(); }}, "Previous page");

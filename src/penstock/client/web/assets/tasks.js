@@ -18,11 +18,11 @@ export class Tasks {
       {title: "Thread", text: t => short(t.thread)},
       {title: "Executor", text: t => place(t.executor)},
       {title: "Host", text: t => t.host},
-      {title: "There for", text: t => ago(t.since), sort: t => t.since == null ? null : -t.since},
+      {title: "On this thread for", text: t => ago(t.since), sort: t => t.since == null ? null : -t.since},
       {title: "Lag", number: true, text: t => count(t.lag), sort: t => t.lag},
       {title: "Reads", text: t => t.inputs.join(", "), long: true},
       {title: "Stores", text: t => t.stores.join(", "), long: true},
-    ], {label: "Tasks", key: t => t.id, size: 25, none: "No task fits."});
+    ], {label: "Tasks", key: t => t.id, size: 25, none: "No task matches."});
     this.threads = new Table([
       {title: "Thread", text: t => short(t.name)},
       {title: "State", sort: t => t.state, fill: (cell, t) => { const waits = t.waiting_for_core_seconds; setText(cell, t.state.toLowerCase().replace("_", " ") + (waits == null ? "" : `, waiting for a core of Spark (${waits} s)`)); setClass(cell, waits == null ? "" : "warn"); }},

@@ -29,7 +29,7 @@ export class Topology {
     this.element = h("div", {},
       h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Topology"), h("div", {class: "buttons"}, tool("−", "Further away", () => this.zoom(1 / 1.25)), tool("+", "Nearer", () => this.zoom(1.25)), tool("All of it", "Show all of it", () => this.fit()))), this.legend, this.frame),
       h("section", {class: "card"}, h("h2", {}, "Repartitions, and why they go the way they go"), this.ways),
-      h("section", {class: "card"}, h("h2", {}, "Where the threads' time goes"), h("p", {class: "soft"}, "Parts of the last ten seconds, of one thread. Twenty times a second it is looked at what each thread does."), this.steps),
+      h("section", {class: "card"}, h("h2", {}, "Where the threads' time goes"), h("p", {class: "soft"}, "Shares of one thread's time in the last ten seconds. Each thread is sampled twenty times a second."), this.steps),
       h("section", {class: "card"}, h("h2", {}, "Nodes"), this.table.element));
     this.at = {x: 0, y: 0, scale: 1}; this.parts = new Map(); this.labels = new Map(); this.chosen = null;
     this.listen();
@@ -195,7 +195,7 @@ export class Topology {
     this.steps.replaceChildren(...(all.length ? all.map(([name, {busy}]) => {
       const bar = h("i"); bar.style.width = `${Math.min(100, busy * 100)}%`;
       return h("div", {class: "step"}, h("span", {}, names[name] || name), h("span", {class: "track", "aria-hidden": "true"}, bar), h("b", {}, `${(busy * 100).toFixed(1)} %`));
-    }) : [h("p", {class: "soft"}, "No turn was under way.")]));
+    }) : [h("p", {class: "soft"}, "No batch was processed.")]));
   }
 }
 function cylinder({x, y, w, h: height}) {

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from operator import add
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from penstock.columns.serdes import serialize_column
+from penstock.batches.serdes import serialize_column
 from penstock.errors import SerializationError
 from penstock.operators.context import OperatorContext
 from penstock.serdes.contract import wants_headers

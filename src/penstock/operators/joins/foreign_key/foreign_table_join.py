@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.foreign_key.combined_key import CombinedKeySchema
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
@@ -25,7 +25,6 @@ class ForeignTableJoinProcessorSupplier(Operator):
         self.use_versioned_semantics = False
 
     def __call__(self) -> ForeignTableJoinProcessor:
-        """Each task gets a processor of its own."""
         return ForeignTableJoinProcessor(self.subscription_store_name, self.key_schema, self.use_versioned_semantics)
 
     def set_use_versioned_semantics(self, use_versioned_semantics: bool) -> None:
@@ -33,7 +32,7 @@ class ForeignTableJoinProcessorSupplier(Operator):
         self.use_versioned_semantics = use_versioned_semantics
 
 
-class ForeignTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[Any]", Any, SubscriptionResponseWrapper]):
+class ForeignTableJoinProcessor(BatchProcessor, OperatorProcessor[Any, "Change[Any]", Any, SubscriptionResponseWrapper]):
     """Sends the new value to each subscriber."""
 
     def __init__(
@@ -44,11 +43,10 @@ class ForeignTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[
         self._use_versioned_semantics = use_versioned_semantics
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the subscription store."""
         self._context = context
         self._store = context.get_state_store(self._store_name)
         self._key_schema = self._key_schema.of_task(context)
-        self.takes_columns = not self._key_schema.takes_headers
+        self.takes_batches = not self._key_schema.takes_headers
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         """Answer all subscriptions of one row."""
@@ -61,23 +59,23 @@ class ForeignTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[
         for primary_key, response in self._answers(record.key, record.value):
             self._context.forward(Record(primary_key, response, record.timestamp, record.headers))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many rows, whose answers leave at once."""
-        if self._use_versioned_semantics or None in columns.keys:
-            row_by_row(self._context, columns, self.process)
+        if self._use_versioned_semantics or None in batch.keys:
+            row_by_row(self._context, batch, self.process)
             return
         rows: list[int] = []
         answers: list[tuple[Any, SubscriptionResponseWrapper]] = []
-        for row, (key, change) in enumerate(zip(columns.keys, columns.values)):
+        for row, (key, change) in enumerate(zip(batch.keys, batch.values)):
             try:
                 of_row = list(self._answers(key, change))
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a serializer raises)
-                self._context.row_failed(columns, row, exc)
+                self._context.row_failed(batch, row, exc)
                 continue
             rows += [row] * len(of_row)
             answers += of_row
         keys, responses = [key for key, _ in answers], [response for _, response in answers]
-        self._context.forward_columns(columns.take(rows).with_keys_and_values(keys, responses))
+        self._context.forward_batch(batch.take(rows).with_keys_and_values(keys, responses))
 
     def _answers(self, foreign_key: Any, change: Change[Any]) -> Iterator[tuple[Any, SubscriptionResponseWrapper]]:
         """The primary keys of those that are subscribed to a row, and what each is told of it."""

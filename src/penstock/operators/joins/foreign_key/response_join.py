@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.columns.serdes import serialize_column
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
+from penstock.batches.serdes import serialize_column
 from penstock.errors import StreamsError
 from penstock.hashing import murmur3_hash128, murmur3_hash128_column
 from penstock.operators.context import OperatorContext, OperatorProcessor
@@ -41,11 +41,10 @@ class ResponseJoinProcessorSupplier(Operator):
         self.left_join = left_join
 
     def __call__(self) -> ResponseJoinProcessor:
-        """Each task gets a processor of its own."""
         return ResponseJoinProcessor(self)
 
 
-class ResponseJoinProcessor(ColumnProcessor, OperatorProcessor[Any, SubscriptionResponseWrapper, Any, Any]):
+class ResponseJoinProcessor(BatchProcessor, OperatorProcessor[Any, SubscriptionResponseWrapper, Any, Any]):
     """Joins an answer with the current row; an answer to an earlier value of the row is dropped."""
 
     def __init__(self, supplier: ResponseJoinProcessorSupplier) -> None:
@@ -61,7 +60,7 @@ class ResponseJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Subscription
         self._topic = topic_name(self._topic_of)
         self._values.init(context)
         serialize = or_default(self._value_serializer, context) or as_serializer(context.value_serde)
-        self.takes_columns = not wants_headers(serialize)
+        self.takes_batches = not wants_headers(serialize)
         self._serialize: Any = with_record_headers(serialize, context)
 
     def process(self, record: Record[Any, SubscriptionResponseWrapper]) -> None:
@@ -80,16 +79,16 @@ class ResponseJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Subscription
         result = self._joined(record.key, found, response.foreign_value)
         self._context.forward(Record(record.key, result, record.timestamp, record.headers))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many answers; the rows they belong to are read at once where the table has them in a store."""
-        keys, responses = columns.keys, columns.values
+        keys, responses = batch.keys, batch.values
         try:
             found, hashes = self._found(list(keys))
             is_plain = all(response.version == CURRENT_VERSION for response in responses)
         except Exception:  # noqa: BLE001  (one by one, the handler judges whatever a serializer raises)
             is_plain = False
         if not is_plain:
-            row_by_row(self._context, columns, self.process)
+            row_by_row(self._context, batch, self.process)
             return
         rows: list[int] = []
         results: list[Any] = []
@@ -100,10 +99,10 @@ class ResponseJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Subscription
             try:
                 results.append(self._joined(key, current, response.foreign_value))
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.row_failed(columns, row, exc)
+                self._context.row_failed(batch, row, exc)
             else:
                 rows.append(row)
-        self._context.forward_columns((columns if len(rows) == len(columns) else columns.take(rows)).with_values(results))
+        self._context.forward_batch((batch if len(rows) == len(batch) else batch.take(rows)).with_values(results))
 
     def _found(self, keys: list[Any]) -> tuple[list[Any], list[Hash | None]]:
         """The current row of each key, and the hash of its value."""
@@ -121,5 +120,4 @@ class ResponseJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Subscription
         return self._joiner(key, None if found is None else found.value, foreign_value)
 
     def close(self) -> None:
-        """Close the value getter."""
         self._values.close()

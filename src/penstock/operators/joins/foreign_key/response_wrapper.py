@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from penstock.columns.serdes import ColumnDeserializer, ColumnSerializer, deserialize_column, serialize_column
+from penstock.batches.serdes import ColumnDeserializer, ColumnSerializer, deserialize_column, serialize_column
 from penstock.errors import SerializationError
 from penstock.operators.joins.foreign_key.subscription_wrapper import NO_HASH, Hash
 from penstock.serdes.contract import call_with_headers, wants_headers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
@@ -23,11 +23,10 @@ class SubscriptionJoinProcessorSupplier(Operator):
         self.foreign_value_getter_supplier = foreign_value_getter_supplier
 
     def __call__(self) -> SubscriptionJoinProcessor:
-        """Each task gets a processor of its own."""
         return SubscriptionJoinProcessor(self.foreign_value_getter_supplier)
 
 
-class SubscriptionJoinProcessor(ColumnProcessor, OperatorProcessor[CombinedKey, "Change[Any]", Any, SubscriptionResponseWrapper]):
+class SubscriptionJoinProcessor(BatchProcessor, OperatorProcessor[CombinedKey, "Change[Any]", Any, SubscriptionResponseWrapper]):
     """Answers as the subscription's instruction says."""
 
     def __init__(self, foreign_value_getter_supplier: KTableValueGetterSupplier) -> None:
@@ -49,25 +48,25 @@ class SubscriptionJoinProcessor(ColumnProcessor, OperatorProcessor[CombinedKey, 
             response, timestamp = answer
             self._context.forward(Record(record.key.primary_key, response, timestamp, record.headers))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many subscriptions; the right table's rows are read at once where it has them in a store."""
-        foreign_keys = [key.foreign_key for key in columns.keys]
+        foreign_keys = [key.foreign_key for key in batch.keys]
         found_rows = self._foreign_values.get_rows([key for key in foreign_keys if key is not None], shared=True)
         get = self._foreign_values.get if found_rows is None else found_rows.get
         rows: list[int] = []
         answers: list[tuple[SubscriptionResponseWrapper, int]] = []
-        for row, (foreign_key, change) in enumerate(zip(foreign_keys, columns.values)):
+        for row, (foreign_key, change) in enumerate(zip(foreign_keys, batch.values)):
             try:
                 answer = self._answer(change.new_value, None if foreign_key is None else get(foreign_key))
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a row's function raises)
-                self._context.row_failed(columns, row, exc)
+                self._context.row_failed(batch, row, exc)
                 continue
             if answer is not None:
                 rows.append(row)
                 answers.append(answer)
-        answered = columns.take(rows)
+        answered = batch.take(rows)
         keys = [key.primary_key for key in answered.keys]
-        self._context.forward_columns(answered.with_rows(keys, [one for one, _ in answers], [time for _, time in answers]))
+        self._context.forward_batch(answered.with_rows(keys, [one for one, _ in answers], [time for _, time in answers]))
 
     def _answer(self, subscription: Any, found: Any) -> tuple[SubscriptionResponseWrapper, int] | None:
         wrapper = subscription.value
@@ -84,5 +83,4 @@ class SubscriptionJoinProcessor(ColumnProcessor, OperatorProcessor[CombinedKey, 
         return response, max(timestamp, found.timestamp)
 
     def close(self) -> None:
-        """Close the value getter."""
         self._foreign_values.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey, CombinedKeySchema
@@ -15,7 +15,6 @@ from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_record
 from penstock.record import Record
 from penstock.serdes.record_headers import record_headers
-from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 
 _DELETES = (Instruction.DELETE_KEY_AND_PROPAGATE, Instruction.DELETE_KEY_NO_PROPAGATE)
@@ -29,11 +28,10 @@ class SubscriptionReceiveProcessorSupplier(Operator):
         self.key_schema = key_schema
 
     def __call__(self) -> SubscriptionReceiveProcessor:
-        """Each task gets a processor of its own."""
         return SubscriptionReceiveProcessor(self.subscription_store_name, self.key_schema)
 
 
-class SubscriptionReceiveProcessor(ColumnProcessor, OperatorProcessor[Any, SubscriptionWrapper, CombinedKey, "Change[Any]"]):
+class SubscriptionReceiveProcessor(BatchProcessor, OperatorProcessor[Any, SubscriptionWrapper, CombinedKey, "Change[Any]"]):
     """Stores or removes a subscription and passes it on with both keys."""
 
     def __init__(self, subscription_store_name: str, key_schema: CombinedKeySchema[Any, Any]) -> None:
@@ -41,14 +39,12 @@ class SubscriptionReceiveProcessor(ColumnProcessor, OperatorProcessor[Any, Subsc
         self._key_schema = key_schema
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the subscription store."""
         self._context = context
         self._store = context.get_state_store(self._store_name)
         self._key_schema = self._key_schema.of_task(context)
-        writes_rows = isinstance(self._store, MeteredKeyValueStoreWithHeaders) and self._store.writes_rows
         takes_headers = self._key_schema.takes_headers or self._store.serdes_take_headers
         self._keep = self._store_apart if takes_headers else self._store_subscription
-        self.takes_columns = writes_rows and not takes_headers
+        self.takes_batches = self._store.writes_rows_with_headers and not takes_headers
 
     def process(self, record: Record[Any, SubscriptionWrapper]) -> None:
         """Keep one subscription."""
@@ -63,23 +59,23 @@ class SubscriptionReceiveProcessor(ColumnProcessor, OperatorProcessor[Any, Subsc
             Record(CombinedKey(record.key, wrapper.primary_key), Change(new_value, old_value), record.timestamp, record.headers)
         )
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many subscriptions, which are written at once; what was there before is not read, since nobody asks."""
-        keys, wrappers, timestamps = columns.keys, columns.values, columns.timestamps
+        keys, wrappers, timestamps = batch.keys, batch.values, batch.timestamps
         kept = [None if wrapper is None or wrapper.instruction in _DELETES else wrapper for wrapper in wrappers]
         try:
             raw_keys = self._key_schema.to_bytes_column(keys, [wrapper.primary_key for wrapper in wrappers])
-            raw_values = self._store.raw_from_rows(kept, timestamps, columns.headers)
+            raw_values = self._store.raw_rows_with_headers(kept, timestamps, batch.headers)
             is_plain = max(wrapper.version for wrapper in wrappers) <= CURRENT_VERSION
         except Exception:  # noqa: BLE001  (one by one, the handler judges whatever a serializer raises)
             is_plain = False
         if not is_plain or None in keys:
-            row_by_row(self._context, columns, self.process)
+            row_by_row(self._context, batch, self.process)
             return
-        self._store.write_rows_through(raw_keys, raw_values, timestamps, columns.headers)
-        headers = [()] * len(columns) if columns.headers is None else columns.headers
-        self._context.forward_columns(
-            columns.with_keys_and_values(
+        self._store.write_rows_with_headers(raw_keys, raw_values, timestamps, batch.headers)
+        headers = [()] * len(batch) if batch.headers is None else batch.headers
+        self._context.forward_batch(
+            batch.with_keys_and_values(
                 [CombinedKey(key, wrapper.primary_key) for key, wrapper in zip(keys, wrappers)],
                 [Change(ValueTimestampHeaders(*row), None) for row in zip(wrappers, timestamps, headers)],
             )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
+from penstock.batches.serdes import serialize_column
 from penstock.change import Change
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.columns.serdes import serialize_column
 from penstock.hashing import murmur3_hash128, murmur3_hash128_column
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
@@ -52,7 +52,6 @@ class SubscriptionSendProcessorSupplier(Operator):
         self.use_versioned_semantics = False
 
     def __call__(self) -> SubscriptionSendProcessor:
-        """Each task gets a processor of its own."""
         return SubscriptionSendProcessor(self)
 
     def set_use_versioned_semantics(self, use_versioned_semantics: bool) -> None:
@@ -60,7 +59,7 @@ class SubscriptionSendProcessorSupplier(Operator):
         self.use_versioned_semantics = use_versioned_semantics
 
 
-class SubscriptionSendProcessor(ColumnProcessor, OperatorProcessor[Any, Change[Any], Any, SubscriptionWrapper]):
+class SubscriptionSendProcessor(BatchProcessor, OperatorProcessor[Any, Change[Any], Any, SubscriptionWrapper]):
     """Sends what the old and the new value of a row ask for; a hash of the new value goes along to recognise the answer."""
 
     def __init__(self, supplier: SubscriptionSendProcessorSupplier) -> None:
@@ -79,7 +78,7 @@ class SubscriptionSendProcessor(ColumnProcessor, OperatorProcessor[Any, Change[A
         self._value_topic = topic_name(self._value_topic_of)
         serialize_key = or_default(self._foreign_key_serializer, context) or as_serializer(context.key_serde)
         serialize_value = or_default(self._value_serializer, context) or as_serializer(context.value_serde)
-        self.takes_columns = not (wants_headers(serialize_key) or wants_headers(serialize_value))
+        self.takes_batches = not (wants_headers(serialize_key) or wants_headers(serialize_value))
         self._serialize_foreign_key: Any = with_record_headers(serialize_key, context)
         self._serialize_value: Any = with_record_headers(serialize_value, context)
 
@@ -91,9 +90,9 @@ class SubscriptionSendProcessor(ColumnProcessor, OperatorProcessor[Any, Change[A
         for foreign_key, instruction, hashed in self._asked_for(record.key, record.value, self._hash, self._skip):
             self._send(record, foreign_key, instruction, hashed)
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many changes; their values are hashed at once."""
-        changes: Sequence[Change[Any]] = columns.values
+        changes: Sequence[Change[Any]] = batch.values
         context = self._context
         there = [change.new_value for change in changes if change.new_value is not None]
         try:
@@ -101,7 +100,7 @@ class SubscriptionSendProcessor(ColumnProcessor, OperatorProcessor[Any, Change[A
         except Exception:  # noqa: BLE001  (change by change, the handler judges whatever a serializer raises)
             hashes = None
         if hashes is None or self._use_versioned_semantics:
-            row_by_row(context, columns, self.process)
+            row_by_row(context, batch, self.process)
             return
         rows: list[int] = []
         keys: list[Any] = []
@@ -109,21 +108,21 @@ class SubscriptionSendProcessor(ColumnProcessor, OperatorProcessor[Any, Change[A
         row = 0
 
         def skip() -> None:
-            context.record_context = columns.context(row)
+            context.enter_row(batch, row)
             self._skip()
 
-        for row, (key, change, partition) in enumerate(zip(columns.keys, changes, columns.partitions())):
+        for row, (key, change, partition) in enumerate(zip(batch.keys, changes, batch.partitions())):
             hashed = None if change.new_value is None else next(hashes)
             try:
                 asked_for = self._asked_for(key, change, lambda _: hashed, skip)  # noqa: B023  (called before the next row)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                context.row_failed(columns, row, exc)
+                context.row_failed(batch, row, exc)
                 continue
             for foreign_key, instruction, along in asked_for:
                 rows.append(row)
                 keys.append(foreign_key)
                 wrappers.append(SubscriptionWrapper(along, instruction, key, CURRENT_VERSION, partition))
-        context.forward_columns(columns.take(rows).with_keys_and_values(keys, wrappers))
+        context.forward_batch(batch.take(rows).with_keys_and_values(keys, wrappers))
 
     def _asked_for(
         self, key: Any, change: Change[Any], hash_of: Callable[[Any], Hash | None], skip: Callable[[], None]

@@ -21,7 +21,7 @@ ANSWER_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
 class BytesStore:
     """A store of bytes in a dictionary."""
 
-    serdes_take_headers = False
+    serdes_take_headers = writes_rows_with_headers = False
 
     def __init__(self) -> None:
         self.rows: dict[bytes, Any] = {}

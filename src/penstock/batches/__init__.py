@@ -1,0 +1,1 @@
+"""Batches of records, and what operators declare about them."""
