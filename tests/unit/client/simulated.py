@@ -121,7 +121,7 @@ class Resident:
     report: ThreadReport = field(default_factory=ThreadReport)
 
     @property
-    def stays(self) -> bool:
+    def goes_on(self) -> bool:
         """Whether the thread goes round its loop once more; one that drains leaves after a batch."""
         return self.processes and not self.is_called and not (self.drains and self.has_begun)
 
@@ -473,7 +473,7 @@ class World:
             self.step()
             self.do_background()
             for job in self.jobs():
-                if not job.stays:
+                if not job.goes_on:
                     self.jobs_of.finish(job)
                 elif not job.has_begun:
                     self.jobs_of.advance(job)
@@ -490,7 +490,7 @@ class World:
     def play(self) -> None:
         """Each thread goes round its loop once; those that are called back, or only open, end their jobs."""
         for job in self.jobs():
-            if job.stays:
+            if job.goes_on:
                 self.jobs_of.advance(job)
             else:
                 self.jobs_of.finish(job)
