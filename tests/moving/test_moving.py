@@ -196,7 +196,7 @@ def equal(world: World) -> None:
 
 CASES = [
     Case("word-count", 3, by_key=True),
-    Case("word-count", 3, by_key=True, settings={"repartition.transport": "topic"}),
+    Case("word-count", 3, by_key=True, settings={"repartition.format": "records"}),
     Case("chain", 1),
     Case("on-close", each=100),
     Case("suppressed", 1, each=100),
@@ -230,13 +230,13 @@ def test_should_give_the_results_of_java_alone_when_it_is_moved_under_load(case:
     "case",
     [
         Case("word-count", 3, by_key=True),
-        Case("word-count", 3, by_key=True, settings={"repartition.transport": "topic"}),
+        Case("word-count", 3, by_key=True, settings={"repartition.format": "records"}),
         Case("chain", 1),
     ],
     ids=lambda case: "-".join([case.name, *case.settings.values()]),
 )
 def test_should_give_the_results_of_java_alone_when_both_are_killed(case: Case, world: Callable[[Case], World]) -> None:
-    """Tasks behind a shuffle are at different positions when penstock is killed: it is started and closed before Java goes on."""
+    """Java cannot read the blocks that a kill may leave: penstock is started again and closed before Java goes on."""
     here = world(case)
     here.feed_all_the_while()
     first = here.java()
@@ -247,7 +247,7 @@ def test_should_give_the_results_of_java_alone_when_both_are_killed(case: Case, 
     second.wait()
     here.wait_for_more()
     second.kill()
-    if "repartition.transport" not in case.settings:
+    if "repartition.format" not in case.settings:
         again = here.penstock()
         again.wait()
         again.close()

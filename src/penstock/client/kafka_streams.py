@@ -492,6 +492,9 @@ class KafkaStreams(QueryMethods):
         `CloseOptions` also say whether the instance leaves its group; of several calls the first decides that. One that still
         starts goes no further. A signal's handler that interrupts `start` itself gets False: it ends when that has returned.
 
+        If no other instance runs, this one reads its repartition topics to their ends first, because a Java application could not
+        read blocks there. That takes half of the timeout at most.
+
             streams.close(CloseOptions(timeout=timedelta(seconds=30), leave_group=True))
         """
         options = CloseOptions.of(timeout)
@@ -501,7 +504,8 @@ class KafkaStreams(QueryMethods):
                 self._leave_group = options.leave_group
         self._life.tell(told)
         if told is not None:
-            threading.Thread(target=self._shut_down, name=f"{self._client_id}-close", daemon=True).start()
+            arguments = (options.seconds,)
+            threading.Thread(target=self._shut_down, args=arguments, name=f"{self._client_id}-close", daemon=True).start()
         if self._starter == threading.get_ident():  # a signal's handler, within `start`: that has to return first
             return False
         ended = self._life.wait_for_end(options.seconds)
@@ -918,11 +922,11 @@ class KafkaStreams(QueryMethods):
             return "another instance asked all instances of the application to stop"
         return f"{type(self._failure).__name__}: {self._failure}"
 
-    def _shut_down(self) -> None:
+    def _shut_down(self, seconds: float | None) -> None:
         with self._starting:  # what is being started is started first
             pass
         if self._loop is not None:
-            self._loop.stop()
+            self._loop.stop(seconds)
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
         self._release()

@@ -131,7 +131,7 @@ class Follower:
     @property
     def has_skipped(self) -> bool:
         """Whether there are offsets without records to be taken: the ends of transactions, and aborted ones."""
-        return any(end > self._at[partition] for partition, end in self._ends.items())
+        return any(end > self._at[partition] for partition, end in self._ends.items() if partition not in self._paused)
 
     def is_at_end(self, partition: TopicPartition) -> bool:
         """Whether all that there was of a partition a moment ago has been taken: by the brokers' last answer."""

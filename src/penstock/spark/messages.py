@@ -75,6 +75,8 @@ class Residency:
     idle_seconds: float = 0.0
     commit_seconds: float = 0.1
     max_records: int = 500_000
+    drains: bool = False
+    """Whether only partitions of repartition topics are read: the application is about to close."""
     application: bytes | None = field(default=None, repr=False)  # it has the secrets in it
     executor: str | None = None
 

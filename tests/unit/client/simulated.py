@@ -62,6 +62,8 @@ class Brokers:
         """What was written to the repartition topic: made of which offset of which partition."""
         self.away: set[TopicPartition] = set()
         """Partitions whose leaders do not answer."""
+        self.waiting: set[TopicPartition] = set()
+        """Repartition partitions whose records wait for a source topic."""
         self.generation: int | None = None
         """The generation of the group that may commit; any may if it is None."""
 
@@ -111,11 +113,17 @@ class Resident:
     starts: Mapping[TaskId, TaskStart] = field(default_factory=dict)
     generation: int | None = None
     processes: bool = False
+    drains: bool = False
     close: Callable[[], None] | None = None
     future: Future[Any] = field(default_factory=Future)
     has_begun: bool = False
     is_called: bool = False
     report: ThreadReport = field(default_factory=ThreadReport)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the thread goes round its loop once more; one that drains leaves after a batch."""
+        return self.processes and not self.is_called and not (self.drains and self.has_begun)
 
 
 class LaneJobs:
@@ -145,6 +153,8 @@ class LaneJobs:
         self.cancelled: list[tuple[int, str]] = []
         self.opened: list[list[TaskId]] = []
         """What threads were told to own, in order, each time it was something else than before."""
+        self.drained: list[int] = []
+        """The threads that were told to read only repartition topics, in order."""
         for thread in range(threads):
             self.add_lane(thread, f"t{thread + 1}")
 
@@ -259,8 +269,10 @@ class LaneJobs:
         owned = sorted(tasks)
         if owned != sorted(self.workers[thread].tasks):
             self.opened.append(owned)
+        if limits["drains"]:
+            self.drained.append(thread)
         generation = int(group_metadata or b"0")
-        return self._ask(Resident(thread, number, dict(tasks), generation, processes=limits["seconds"] > 0))
+        return self._ask(Resident(thread, number, dict(tasks), generation, limits["seconds"] > 0, limits["drains"]))
 
     def _ask(self, job: Resident) -> Future[Any]:
         assert job.thread in self.lanes, "a job for a thread that is gone"
@@ -336,6 +348,8 @@ class LaneJobs:
         for task in sorted(worker.running):
             for partition, at in worker.tasks[task].items():
                 end = max(at, self._brokers.ends[partition])
+                if job.drains and (partition.topic not in self._plan.repartition_topics or partition in self._brokers.waiting):
+                    continue
                 if end == at:
                     continue
                 self._brokers.consume(partition, range(at, end))
@@ -459,7 +473,7 @@ class World:
             self.step()
             self.do_background()
             for job in self.jobs():
-                if not job.processes or job.is_called:
+                if not job.goes_on:
                     self.jobs_of.finish(job)
                 elif not job.has_begun:
                     self.jobs_of.advance(job)
@@ -476,7 +490,7 @@ class World:
     def play(self) -> None:
         """Each thread goes round its loop once; those that are called back, or only open, end their jobs."""
         for job in self.jobs():
-            if job.processes and not job.is_called:
+            if job.goes_on:
                 self.jobs_of.advance(job)
             else:
                 self.jobs_of.finish(job)

@@ -87,14 +87,16 @@ def make(tmp_path: Path) -> Iterator[Make]:
         one.die()
 
 
-def reside(instance: Instance, *, seconds: float = 1e9, idle: float = 0.5, batches: int = 1_000_000) -> ThreadReport:
-    """One residency of the only thread, and its last report."""
-    [thread] = instance.threads.values()
+def reside(
+    instance: Instance, *, seconds: float = 1e9, idle: float = 0.5, batches: int = 1_000_000, drains: bool = False, index: int = 0
+) -> ThreadReport:
+    """One residency of a thread, which is the only one if nothing else is said, and its last report."""
+    thread = instance.threads[index]
     thread.queries.batches_left = batches
     group = str(instance.generation).encode()
-    starts = instance.offsets.read([task for task in instance.plan.tasks() if task not in thread.tasks.ids])
-    tasks = {task: starts.get(task) or instance._starts[task] for task in instance.plan.tasks()}
-    thread.run(Residency("key", 0, next(instance._numbers), tasks, group, seconds, idle, 0.1, 1_000_000))
+    starts = instance.offsets.read([task for task in instance.tasks_of(index) if task not in thread.tasks.ids])
+    tasks = {task: starts.get(task) or instance._starts[task] for task in instance.tasks_of(index)}
+    thread.run(Residency("key", index, next(instance._numbers), tasks, group, seconds, idle, 0.1, 1_000_000, drains))
     return read_report(write_report(thread.take_report()))
 
 
@@ -469,3 +471,81 @@ def test_should_close_tasks_that_are_not_its_own_any_more(make: Make, caplog: py
     report = thread.take_report()
     assert (report.held, report.closed) == ((), 2)
     assert not caplog.records
+
+
+# -- before the application closes -----------------------------------------------------------------------------------------
+
+
+def repartition_ends(brokers: Brokers) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """What is committed of each repartition partition that has anything, and where it ends."""
+    ends = {p: len(log) for p, log in brokers.logs.items() if log and p.topic.endswith("-repartition")}
+    assert ends
+    return {p: brokers.offsets[p].offset if p in brokers.offsets else 0 for p in ends}, ends
+
+
+def test_should_read_only_repartition_topics_while_it_drains(make: Make) -> None:
+    """Two repartitions in a row: what the first thread writes is read in the next residency of the second."""
+    instance = make(chained, Form.BLOCKS)
+    feed(instance.brokers, "in", [f"{letter}1" for letter in "abcdef"])
+    instance.turn()
+    committed, ends = repartition_ends(instance.brokers)
+    assert committed != ends
+    sources = {p: some for p, some in instance.brokers.offsets.items() if p.topic == "in"}
+    feed(instance.brokers, "in", [f"{letter}2" for letter in "abcdef"])
+    for _ in range(3):
+        for index in instance.threads:
+            report = reside(instance, drains=True, index=index)
+            assert report.was_idle
+            assert not any("in" in batch.read for batch in report.batches)
+    committed, ends = repartition_ends(instance.brokers)
+    assert committed == ends
+    assert {p: some for p, some in instance.brokers.offsets.items() if p.topic == "in"} == sources
+    assert sorted(values(instance.brokers)) == [f"{letter}1" for letter in "abcdef"]
+    instance.run()
+    assert sorted(values(instance.brokers)) == sorted(f"{letter}{number}" for letter in "abcdef" for number in (1, 2))
+
+
+def test_should_drain_under_at_least_once(make: Make) -> None:
+    instance = make(lambda: chained(1), Form.BLOCKS, processing_guarantee="at_least_once")
+    feed(instance.brokers, "in", ["a1", "b1", "c1", "d1"])
+    instance.turn()
+    offsets = {
+        p: some.offset for index in instance.threads for p, some in reside(instance, drains=True, index=index).offsets.items()
+    }
+    _, ends = repartition_ends(instance.brokers)
+    assert offsets == ends
+    assert sorted(values(instance.brokers)) == ["a1", "b1", "c1", "d1"]
+
+
+@pytest.mark.parametrize(("other", "drained"), [([], True), (["a9"], False)])
+def test_should_process_what_a_source_topic_has_no_records_for_while_it_drains(
+    make: Make, other: list[str], drained: bool
+) -> None:
+    """A task waits for a source topic for max.task.idle.ms if that has ended, and longer if it has not."""
+    instance = make(waiting, Form.BLOCKS, max_task_idle_ms=2_000, partitions=2)
+    feed(instance.brokers, "orders", [f"{letter}1" for letter in "abcdef"])
+    instance.turn()
+    target = default_partition(b"a", 2)
+    feed(instance.brokers, "other", other, partition=target)
+    for index in instance.threads:
+        assert reside(instance, drains=True, index=index).was_idle
+    committed, ends = repartition_ends(instance.brokers)
+    assert (committed == ends) is drained
+    ends.pop(TopicPartition(KEYED, target))
+    assert all(committed[partition] == end for partition, end in ends.items())
+    assert not any(p.topic == "other" for p in instance.brokers.offsets)
+    for _ in range(2):  # the wait begins when the records of the other topic have been processed
+        instance.run()
+        instance.clock.advance(10.0)
+    instance.run()
+    assert sorted(values(instance.brokers)) == sorted([*(f"{letter}1" for letter in "abcdef"), *other])
+
+
+def test_should_read_source_topics_again_after_it_has_drained(make: Make) -> None:
+    instance = make(waiting, partitions=1)
+    feed(instance.brokers, "orders", ["a1"])
+    feed(instance.brokers, "other", ["x1"])
+    assert not reside(instance, drains=True).batches
+    assert values(instance.brokers) == []
+    reside(instance)
+    assert sorted(values(instance.brokers)) == ["a1", "x1"]

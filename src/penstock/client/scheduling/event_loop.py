@@ -19,6 +19,7 @@ from functools import partial
 
 from penstock.client.replicas.local_replicas import LocalReplicas
 from penstock.client.scheduling.assignments import Assignments
+from penstock.client.scheduling.draining import Draining
 from penstock.client.scheduling.event_queue import TICK, Background, EventQueue
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.failures import error_of, is_transient
@@ -75,6 +76,7 @@ class EventLoop:
         common = config, self.tasks, jobs, events
         self._supervisor = ThreadSupervisor(*common, self.assignments, self._run, self._background, self._roster)
         self._idle = IdlePolling(config, self.tasks, admin, self._run, self._background, self._supervisor)
+        self._draining = Draining(config, self.tasks, admin, self._run, self._background)
         self._housekeeping = Housekeeping(*common, admin, self.assignments, self._background, self._supervisor)
         self._supervisor.on_begun = self._housekeeping.look_for_places
         events.standbys.on_restore = events.on_restore
@@ -84,9 +86,22 @@ class EventLoop:
 
     # -- told from outside ---------------------------------------------------------------------------------------------
 
-    def stop(self) -> None:
-        """End when the batches that run are committed."""
-        self._run.become(RunPhase.STOPPING)
+    def stop(self, seconds: float | None = None) -> None:
+        """End when the batches that run are committed.
+
+        The only member of a group reads its repartition topics to their ends first (`draining.py`). That takes half of `seconds`
+        at most, which is how long the caller waits.
+        """
+        if seconds == 0 or self.shares_work or not self._draining.is_needed:
+            self._run.become(RunPhase.STOPPING)
+        else:
+            self.queue.put(partial(self._drain, None if seconds is None else seconds / 2))
+
+    def _drain(self, seconds: float | None) -> None:
+        if self._run.become(RunPhase.DRAINING):
+            self._draining.begin(seconds)
+        else:
+            self._run.become(RunPhase.STOPPING)
 
     def pause(self, paused: bool) -> None:
         """Process and restore nothing while paused."""
@@ -275,6 +290,7 @@ class EventLoop:
             for thread in self.tasks.threads.values():
                 if not thread.ends:
                     thread.become(ThreadPhase.CLOSING)
+            self._draining.tell_unread()
 
     def step(self) -> None:
         """Take up the callbacks, then bring every thread a step further."""
@@ -290,6 +306,9 @@ class EventLoop:
         guarded(None, self._follow_assignments)
         for thread in list(self.tasks.threads.values()):
             guarded(thread, partial(self._supervisor.step, thread))
+        if self._run.is_draining:
+            self._draining.look(shares_work=self.shares_work)
+            return
         guarded(None, self._idle.look)
         guarded(None, self._housekeeping.look)
         guarded(None, self._tell_state)

@@ -3,6 +3,7 @@
 ACTIVE ──► PAUSED ──► ACTIVE
   │  └──────┬──┘
   │         ├── HALTED ────────── it waits for the group to tell all instances to stop
+  ├── DRAINING ── threads read repartition topics to their ends, and no source topics
   ▼         ▼        ▼
 STOPPING: threads finish their batches, commit, and close
   │
@@ -24,6 +25,7 @@ class RunPhase(enum.Enum):
     ACTIVE = "it processes"
     PAUSED = "it processes and restores nothing until it is resumed"
     HALTED = "it processes nothing, and waits for the group to tell all instances to stop"
+    DRAINING = "it was closed, and reads its repartition topics to their ends first"
     STOPPING = "it was closed"
     SHUT_DOWN = "a member asked all instances of the application to stop"
     FAILED = "there was a failure that the client does not want to survive"
@@ -32,9 +34,10 @@ class RunPhase(enum.Enum):
 _P = RunPhase
 _ENDS = frozenset({_P.STOPPING, _P.SHUT_DOWN, _P.FAILED})
 _ALLOWED: Mapping[RunPhase, frozenset[RunPhase]] = {
-    _P.ACTIVE: frozenset({_P.PAUSED, _P.HALTED, *_ENDS}),
+    _P.ACTIVE: frozenset({_P.PAUSED, _P.HALTED, _P.DRAINING, *_ENDS}),
     _P.PAUSED: frozenset({_P.ACTIVE, _P.HALTED, *_ENDS}),
     _P.HALTED: _ENDS,
+    _P.DRAINING: _ENDS,
     _P.STOPPING: frozenset({_P.FAILED}),
     _P.SHUT_DOWN: frozenset({_P.STOPPING, _P.FAILED}),
     _P.FAILED: frozenset({_P.STOPPING}),
@@ -62,7 +65,12 @@ class RunState:
     @property
     def is_closing(self) -> bool:
         """Whether the instance was closed."""
-        return self.phase is RunPhase.STOPPING
+        return self.phase in (RunPhase.DRAINING, RunPhase.STOPPING)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether only repartition topics are read, before the instance stops."""
+        return self.phase is RunPhase.DRAINING
 
     @property
     def is_paused(self) -> bool:
@@ -82,4 +90,4 @@ class RunState:
     @property
     def may_process(self) -> bool:
         """Whether records may be processed."""
-        return self.phase is RunPhase.ACTIVE and self._assignments.allow_processing
+        return self.phase in (RunPhase.ACTIVE, RunPhase.DRAINING) and self._assignments.allow_processing

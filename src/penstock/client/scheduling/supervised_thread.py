@@ -59,6 +59,8 @@ class Job:
     generation: int = -1
     processes: bool = False
     """Whether it runs the loop; a residency of 0 seconds only opens and closes tasks."""
+    drains: bool = False
+    """Whether it reads only repartition topics."""
     started: float = field(default_factory=monotonic)
     is_called_back: bool = False
     has_reported: bool = False
@@ -91,6 +93,8 @@ class SupervisedThread:
         self.backoff = Backoff()
         self.is_idle = False
         """Whether its last residency has ended because nothing came."""
+        self.has_unread = False
+        """Whether repartition partitions of its tasks have to be read before the instance stops."""
         self.poll_at = 0.0
         """When to look next whether there is something to read for a thread that is idle."""
         self.free_since = time.monotonic()

@@ -183,6 +183,14 @@ class TaskManager:
         """What is committed for the partitions of all tasks."""
         return {p: some for found in list(self._tasks.values()) for p, some in dict(found.committed).items()}
 
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Where the partitions of all tasks would be read from if they were opened again."""
+        return {
+            p: found.committed[p].offset if p in found.committed else offset
+            for found in self._tasks.values()
+            for p, offset in found.loaded.items()
+        }
+
     def positions(self) -> dict[TopicPartition, int]:
         """How far the partitions of all tasks are read."""
         return {p: at for found in list(self._tasks.values()) for p, at in {**found.loaded, **found.positions}.items()}

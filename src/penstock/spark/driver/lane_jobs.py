@@ -309,6 +309,7 @@ class LaneJobs:
         idle_seconds: float,
         commit_seconds: float,
         max_records: int,
+        drains: bool = False,
     ) -> Future[ThreadReport]:
         """Run a residency of a thread; the future is its last report.
 
@@ -330,6 +331,7 @@ class LaneJobs:
             idle_seconds,
             commit_seconds,
             max_records,
+            drains,
             self._packed,
             found.executor,
         )

@@ -104,6 +104,9 @@ class StreamThread:
         self._inputs: dict[TaskId, list[TopicPartition]] = {}
         """The partitions of each task that works."""
         self._readers: dict[TopicPartition, TaskId] = {}
+        self._drains = False
+        self._left_out: frozenset[TopicPartition] = frozenset()
+        """The source partitions that are followed and not read, because the residency drains."""
         self._report, self._report_lock = ThreadReport(), threading.Lock()
         self._reported_at = self._globals_at = -_REPORT_SECONDS
         self._looked_at = now()
@@ -117,7 +120,7 @@ class StreamThread:
             self.queries.begin(residency.number)
             with self._report_lock:
                 self._report.offsets, self._report.iterations, self._report.held = {}, 0, None
-            self._group_metadata = residency.group_metadata
+            self._group_metadata, self._drains = residency.group_metadata, residency.drains
             self._pacing.limit(residency.commit_seconds, residency.max_records)
             self._own(residency)
             is_called_away = bool(residency.seconds) and self._loop(residency)
@@ -167,7 +170,7 @@ class StreamThread:
                 self._batch(taken, due, now)
                 heard = self._now() if taken.records else heard
                 free_at = self._now() + self._pacing.pause
-            elif not waiting and not self.tasks.restoring and now - heard > residency.idle_seconds:
+            elif not waiting and not self._awaits_more and now - heard > residency.idle_seconds:
                 if follower.has_skipped:  # the ends of transactions: the driver would take them for records
                     self._batch(follower.take(self._pacing.records), due, now)
                 with self._report_lock:
@@ -178,6 +181,11 @@ class StreamThread:
                 self._wait(bool(waiting or due), free_at)
                 self._tell()
         return True
+
+    @property
+    def _awaits_more(self) -> bool:
+        """Whether there will be work without new records: to restore, or at the end of max.task.idle.ms if the thread drains."""
+        return bool(self.tasks.restoring) or (self._drains and any(idle is not None for _, idle in self._timers.values()))
 
     def _wait(self, has_work: bool, free_at: float) -> None:
         follower = self.tasks.follower
@@ -211,16 +219,26 @@ class StreamThread:
             self._tell(opening=True)
 
     def _follow(self) -> None:
-        """Have the consumer follow the partitions of all tasks that work."""
+        """Have the consumer follow the partitions of all tasks that work; if it drains, of those behind a repartition.
+
+        A task that reads a source topic too has to know whether this has ended, so that its partition is followed and not taken.
+        """
         self._inputs = self.tasks.inputs()
         self._readers = {partition: task for task, partitions in self._inputs.items() for partition in partitions}
         self._timers = {task: self._timers_of(task) for task in self._inputs}
-        self.tasks.follower.follow({p: self._positions[p] for partitions in self._inputs.values() for p in partitions})
+        topics, followed, left_out = self.application.plan.repartition_topics, dict[TopicPartition, int](), set[TopicPartition]()
+        for inputs in self._inputs.values():
+            if not self._drains or any(partition.topic in topics for partition in inputs):
+                followed |= {partition: self._positions[partition] for partition in inputs}
+                left_out |= {partition for partition in inputs if self._drains and partition.topic not in topics}
+        self._left_out = frozenset(left_out)
+        self.tasks.follower.follow(followed)
         self._pause_full()
 
     def _pause_full(self) -> None:
         """Take no more records of partitions of which many are queued: they wait for another partition, or for time."""
-        self.tasks.follower.pause(self.tasks.full_partitions(max(_FULL, self._pacing.records)))
+        full = self.tasks.full_partitions(max(_FULL, self._pacing.records))
+        self.tasks.follower.pause(full | self._left_out)
 
     # -- timers --------------------------------------------------------------------------------------------------------
 
