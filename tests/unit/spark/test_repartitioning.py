@@ -112,6 +112,18 @@ def test_should_write_to_the_topic_if_its_end_is_not_known() -> None:
     assert not made.route({FIRST: records(b"a")}).handed
 
 
+@pytest.mark.parametrize("partition", [None, 0])
+@pytest.mark.parametrize("drained", [True, False])
+def test_should_keep_the_order_of_what_one_task_wrote_in_several_parts(drained: bool, partition: int | None) -> None:
+    """A task writes its outputs in parts, with other outputs between them; timestamps may go back from part to part."""
+    first = [ProducedRecord(TOPIC, partition, b"a", b"early", 900, ()), ProducedRecord("out", None, b"x", b"", 1, ())]
+    second = [ProducedRecord(TOPIC, partition, b"a", b"late", 100, ())]
+    routed = repartitions(drained=drained).route({FIRST: [*first, *second]})
+    blocks = [block.values.to_pylist() for block in routed.handed.values()]
+    rows = [row.value for row in as_read([r for r in routed.written[FIRST] if r.topic == TOPIC])]
+    assert [*blocks, *([rows] if rows else [])] == [[b"early", b"late"]]
+
+
 # -- where records go ------------------------------------------------------------------------------------------------------
 
 

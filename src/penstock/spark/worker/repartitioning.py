@@ -80,17 +80,20 @@ class Repartitions:
 
     def route(self, outputs: Mapping[TaskId, Sequence[RecordOrBatch]]) -> Routed:
         """Sort what tasks wrote: records of repartition topics become blocks, everything else is written as it is."""
-        routed, blocks, writers = Routed(), dict[str, list[RecordBlock]](), dict[str, TaskId]()
+        routed, blocks, writers = Routed(), dict[str, list[list[RecordBlock]]](), dict[str, TaskId]()
         for task, items in outputs.items():
             written = routed.written[task] = []
+            own: dict[str, list[RecordBlock]] = {}
             for topic, run in _runs(items):
                 if topic in self._plan.repartition_topics:
-                    blocks.setdefault(topic, []).append(_block(run))
+                    own.setdefault(topic, []).append(_block(run))
                     writers[topic] = task
                 else:
                     written += run
-        for topic, parts in blocks.items():
-            for partition, block in self._by_partition(topic, parts):
+            for topic, parts in own.items():
+                blocks.setdefault(topic, []).append(parts)
+        for topic, written_to_it in blocks.items():
+            for partition, block in self._by_partition(topic, written_to_it):
                 if topic in self._in_memory:
                     routed.handed[partition] = block
                 else:
@@ -105,18 +108,24 @@ class Repartitions:
         columns = block.keys.to_pylist(), block.values.to_pylist(), block.timestamps.tolist()
         return [ProducedBatch(*partition, *columns, headers)]
 
-    def _by_partition(self, topic: str, parts: Sequence[RecordBlock]) -> Iterable[tuple[TopicPartition, RecordBlock]]:
-        chosen = [part for part in parts if isinstance(part, _Placed)]
-        free = [part for part in parts if not isinstance(part, _Placed)]
-        found: dict[int, list[RecordBlock]] = {}
+    def _by_partition(self, topic: str, written: Sequence[Sequence[RecordBlock]]) -> Iterable[tuple[TopicPartition, RecordBlock]]:
+        """Sort the rows of a topic by partition. What one task wrote stays in its order; tasks are merged by timestamp."""
+        free, chosen, found = list[RecordBlock](), dict[int, list[RecordBlock]](), dict[int, list[RecordBlock]]()
+        for parts in written:
+            placed: dict[int | None, list[RecordBlock]] = {}
+            for part in parts:
+                placed.setdefault(part.partition if isinstance(part, _Placed) else None, []).append(part)
+            for number, some in placed.items():
+                (free if number is None else chosen.setdefault(number, [])).append(RecordBlock.concat(some))
         if free:
             merged = RecordBlock.merged(free)
             if topic in self._plan.counted:
                 merged = _counted(merged)
             for number, block in merged.by_partition(self._targets(merged.keys, self._plan.partitions[topic])):
                 found.setdefault(number, []).append(block)
-        for part in chosen:
-            found.setdefault(part.partition, []).append(_counted(part) if topic in self._plan.counted else part)
+        for number, blocks in chosen.items():
+            merged = RecordBlock.merged(blocks)
+            found.setdefault(number, []).append(_counted(merged) if topic in self._plan.counted else merged)
         for number, blocks in found.items():
             yield TopicPartition(topic, number), RecordBlock.merged(blocks)
 
