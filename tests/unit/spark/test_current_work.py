@@ -82,11 +82,11 @@ def mapped(stop: Stop) -> Any:
     return builder.build()
 
 
-@pytest.mark.parametrize("records", [1, 100], ids=["a record", "columns"])
+@pytest.mark.parametrize("records", [1, 100], ids=["a record", "a batch"])
 def test_should_name_the_operator_and_the_line_of_the_users_code(records: int, stop: Stop, tmp_path: Path) -> None:
     harness = opened(mapped(stop), tmp_path)
     harness.add("in", *(("k", "v", 1) for _ in range(records)))
-    assert harness.task.takes_columns
+    assert harness.task.takes_batches
     with running(stop, CurrentWork(), harness.task.process_all) as doing:
         assert doing[:3] == ("process", "0_1", "KSTREAM-MAPVALUES-0000000002")
         assert doing.added.rpartition(":")[0].endswith(HERE)
@@ -120,7 +120,7 @@ def test_should_tell_a_punctuator_from_a_record(stop: Stop, tmp_path: Path) -> N
         assert str(doing).startswith("punctuate of task 0_1 in processor-1")
 
 
-@pytest.mark.parametrize("records", [1, 100], ids=["a record", "columns"])
+@pytest.mark.parametrize("records", [1, 100], ids=["a record", "a batch"])
 def test_should_name_an_aggregate(records: int, stop: Stop, tmp_path: Path) -> None:
     builder = StreamsBuilder()
     stream = builder.stream("in", Consumed(STRING, STRING)).group_by_key(Grouped(None, STRING, STRING))
@@ -131,7 +131,7 @@ def test_should_name_an_aggregate(records: int, stop: Stop, tmp_path: Path) -> N
         assert doing[:3] == ("process", "0_1", "KSTREAM-AGGREGATE-0000000001")
 
 
-@pytest.mark.parametrize("records", [1, 100], ids=["a record", "columns"])
+@pytest.mark.parametrize("records", [1, 100], ids=["a record", "a batch"])
 def test_should_name_the_source_that_deserializes(records: int, stop: Stop, tmp_path: Path) -> None:
     builder = StreamsBuilder()
     serde = Serde(STRING.serializer, lambda topic, data: stop.slow(data.decode()))

@@ -9,7 +9,7 @@ from penstock.record import Headers
 from penstock.state.layers.changelog import ChangeLog
 from penstock.state.layers.wrapped_key_value import WrappedKeyValueStore
 from penstock.state.store import StateStore, StateStoreContext
-from penstock.state.value_formats import ValueFormat
+from penstock.state.value_formats import PLAIN, ValueFormat
 
 RawRow = tuple["bytes | None", "bytes | None"]
 """The bytes of a value as the store keeps it, and of the plain value; None for both where it is deleted."""
@@ -26,13 +26,17 @@ class ChangeLoggingKeyValueStore(WrappedKeyValueStore):
         self._format = value_format
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the wrapped store; entries that an LRU map evicts from now on are logged as deleted."""
+        """Open the wrapped store; entries that a plain LRU map evicts from now on are logged as deleted.
+
+        Kafka Streams does not log what other formats evict: their stores lie in a marker, behind which it does not look.
+        """
         self._context = context
         self._changelog = ChangeLog(context, self._name, self._format)
         self._log = self._changelog.log
         super().init(context, root)
         self.get = self._wrapped.get  # type: ignore[method-assign]  # reads pass this layer: 0.2 us for each
-        self._wrapped.set_when_eldest_removed(lambda key, _: self._log(key, None))
+        if self._format is PLAIN:
+            self._wrapped.set_when_eldest_removed(lambda key, _: self._log(key, None))
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self._wrapped.put(key, value)

@@ -80,6 +80,10 @@ class MeteredSessionStore(MeteredStore[K, V], SessionRanges[K, V], Generic[K, V]
         """Set (None removes) what `keep` has kept of many sessions past the cache; the caller tells of the changes itself."""
         self._wrapped.put_sessions(sessions, self._serdes.raw_from_kept(kept), record_times)
 
+    def discard_sessions(self, sessions: Sequence[Session]) -> None:
+        """Take out sessions that have expired, without a trace; where `takes_rows`."""
+        self._wrapped.discard_sessions(sessions)
+
     def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None:
         if key is None:
             self._refuse_none_key()
