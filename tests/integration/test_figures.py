@@ -79,7 +79,11 @@ def test_should_show_one_lag_everywhere(kafka: Kafka, run: Run) -> None:
             assert app["lag"] == sum(found["lag"] for found in app["partitions"])
             return {TopicPartition(found["topic"], found["partition"]): found for found in app["partitions"]}
 
-        wait_until(lambda: all(shown()[p]["end"] >= end for p, (_, end) in before.items()), "what is shown is newer")
+        def is_newer() -> bool:
+            found = shown()
+            return all(found[p]["committed"] >= at and found[p]["end"] >= end for p, (at, end) in before.items())
+
+        wait_until(is_newer, "what is shown is newer")
         found, after = shown(), figures.offsets(partitions)
         for p in partitions:
             assert before[p][0] <= found[p]["committed"] <= after[p][0]
