@@ -81,7 +81,7 @@ def test_should_show_one_lag_everywhere(kafka: Kafka, run: Run) -> None:
 
         def is_newer() -> bool:
             found = shown()
-            return all(found[p]["committed"] >= at and found[p]["end"] >= end for p, (at, end) in before.items())
+            return all(p in found and found[p]["committed"] >= at and found[p]["end"] >= end for p, (at, end) in before.items())
 
         wait_until(is_newer, "what is shown is newer")
         found, after = shown(), figures.offsets(partitions)
@@ -93,7 +93,8 @@ def test_should_show_one_lag_everywhere(kafka: Kafka, run: Run) -> None:
         fed.set()
         feeder.join()
 
-    wait_until(lambda: figures.app()["lag"] == 0, "all that was fed is processed")
+    wait_until(lambda: all(at == end for at, end in figures.offsets(partitions).values()), "all that was fed is committed")
+    wait_until(lambda: figures.app()["lag"] == 0, "the API shows it")
     streams.pause()
     wait_until(lambda: not inside(streams).is_processing, "no batch is under way")
     kafka.feed(source, keyed("abcde" * 5))
