@@ -55,15 +55,20 @@ def streaming(kafka: Kafka, source: str) -> Iterator[Stream]:
         thread.join(LIMIT)
 
 
-def jobs(streams: Any) -> list[str]:
-    """What Spark's UI shows of the jobs so far."""
+def jobs(streams: Any) -> dict[int, str]:
+    """What Spark's UI shows of the last jobs of the session, by their ids. It forgets the oldest."""
     found = inside(streams).session.context._jsc.sc().statusStore().jobsList(None)
-    described = (found.apply(index).description() for index in range(found.size()))
-    return [text.get() for text in described if text.isDefined()]
+    described = {(job := found.apply(index)).jobId(): job.description() for index in range(found.size())}
+    return {number: text.get() for number, text in described.items() if text.isDefined()}
 
 
-def residencies(streams: Any) -> int:
-    return sum(RESIDENT in text for text in jobs(streams))
+def residencies(streams: Any, after: int = -1) -> int:
+    """How many residencies began after the job with this id."""
+    return sum(RESIDENT in text for number, text in jobs(streams).items() if number > after)
+
+
+def last_job(streams: Any) -> int:
+    return max(jobs(streams), default=-1)
 
 
 def word_count(source: str, out: str, words: Any) -> Any:
@@ -87,8 +92,8 @@ def test_should_count_exactly_while_it_is_resident_pauses_and_is_read(kafka: Kaf
         streams.pause()
         wait_until(lambda: not inside(streams).is_processing, "the thread is called back")
         streams.resume()
-        before = residencies(streams)
-        wait_until(lambda: residencies(streams) > before, "the thread is resident again")
+        before = last_job(streams)
+        wait_until(lambda: residencies(streams, before), "the thread is resident again")
         wait_until(lambda: streams.store_dataframe("counts").count() == 7, "stores in memory are read meanwhile")
     wait_until(lambda: is_exact(kafka, out, stream.sent), "every word is counted once")
 
@@ -123,8 +128,8 @@ def test_should_hand_tasks_over_and_keep_standbys_while_threads_are_resident(kaf
         return run(word_count(source, out, str.split), {**config, **quick, "state.dir": str(tmp_path / str(number))})
 
     def wait_for_residencies(streams: Any) -> None:
-        before = residencies(streams)  # of all that share the session
-        wait_until(lambda: residencies(streams) > before + 1, "threads are resident")
+        before = last_job(streams)  # of all that share the session
+        wait_until(lambda: residencies(streams, before) > 1, "threads are resident")
 
     with streaming(kafka, source) as stream:
         first = start(1)
@@ -150,8 +155,8 @@ def test_should_count_exactly_though_workers_die_in_the_middle_of_a_residency(
     streams = run(word_count(source, out, words), {**config, "num.stream.threads": threads})
     with streaming(kafka, source) as stream:
         for step in steps:
-            before = residencies(streams)
-            wait_until(lambda before=before: residencies(streams) > before, "the thread is resident")
+            before = last_job(streams)
+            wait_until(lambda before=before: residencies(streams, before), "the thread is resident")
             died = words.order(step)
             wait_until(died.exists, f"its worker has died: {step}")
     wait_until(lambda: is_exact(kafka, out, stream.sent), "every word is counted once")
