@@ -190,6 +190,7 @@ class Follower:
 
     def rest(self) -> None:
         """Fetch nothing until it is told where to follow."""
+        self.pause(frozenset())  # or partitions would still be paused when they are followed again
         if self._consumer is not None and self._at:
             self._consumer.unassign()
         self._at, self._messages, self._bytes, self._ends, self.trouble = {}, {}, {}, {}, {}

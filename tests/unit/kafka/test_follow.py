@@ -29,6 +29,13 @@ class Consumer:
         self.messages: deque[Any] = deque()
         self.assigned: list[dict[TopicPartition, int]] = []
         self.ends: dict[TopicPartition, int] = {}
+        self.stopped: set[TopicPartition] = set()
+
+    def pause(self, partitions: Any) -> None:
+        self.stopped |= {TopicPartition(p.topic, p.partition) for p in partitions}
+
+    def resume(self, partitions: Any) -> None:
+        self.stopped -= {TopicPartition(p.topic, p.partition) for p in partitions}
 
     def assign(self, partitions: Any) -> None:
         self.assigned.append({TopicPartition(p.topic, p.partition): p.offset for p in partitions})
@@ -157,3 +164,27 @@ def test_should_take_no_more_at_a_time_than_a_batch_may_have_in_bytes(
     assert follower.is_full
     follower.rest()
     assert not follower.is_full
+
+
+def test_should_take_nothing_of_paused_partitions_and_go_on_with_the_others(consumer: Consumer) -> None:
+    follower = Follower({})
+    follower.follow({A: 0, B: 0})
+    follower.pause(frozenset({A}))
+    consumer.messages.extend([message(A, 0), message(A, 1), message(B, 0)])
+    follower.wait(0, 2)
+    assert follower.waiting == 1
+    assert follower.take(10).ranges.keys() == {B}
+    follower.pause(frozenset())
+    assert [record.offset for record in follower.take(10).columns[A]] == [0, 1]
+
+
+@pytest.mark.parametrize("goes_on", [lambda follower: follower.pause(frozenset()), Follower.rest])
+def test_should_not_fetch_a_paused_partition_of_which_a_whole_batch_has_come(consumer: Consumer, goes_on: Any) -> None:
+    follower = Follower({})
+    follower.follow({A: 0, B: 0})
+    follower.pause(frozenset({A}))
+    consumer.messages.extend([message(A, 0), message(A, 1), message(A, 2)])
+    follower.wait(0, 2)
+    assert consumer.stopped == {A}
+    goes_on(follower)
+    assert not consumer.stopped

@@ -200,4 +200,6 @@ class ConnectionServer(uvicorn.Server):
     def _drop_one(self) -> None:
         waiting = [connection for connection in self._open if not connection.is_answering]
         if waiting:
-            min(waiting, key=lambda connection: connection.waits_since).abort()
+            dropped = min(waiting, key=lambda connection: connection.waits_since)
+            dropped.abort()
+            self._open.discard(dropped)  # at once, so that there are never more than MAX_CONNECTIONS

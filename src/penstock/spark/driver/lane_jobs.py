@@ -125,7 +125,7 @@ class LaneJobs:
         return spark is self._spark
 
     def _taken(self) -> Counter[str]:
-        """How many lanes of other applications each executor has, or is about to have."""
+        """The number of stream threads of other applications on each executor, those that are about to start included."""
         places = [other._planned.get(index, lane.executor) for other in self._others() for index, lane in other.lanes.items()]
         return Counter(place for place in places if place is not None)
 
