@@ -149,7 +149,7 @@ def measure(spread: str, rates: Iterable[float], seconds: float) -> list[Step]:
         def on_batch(thread: int, batch: Any) -> None:
             nonlocal read
             read += batch.records
-            executor = _executor(view.lane_jobs.lanes[thread].executor)
+            executor = _executor(view.spark_threads.workers[thread].executor)
             step.batches[executor] += 1
             step.work[executor] += batch.took
 
@@ -173,7 +173,7 @@ def measure(spread: str, rates: Iterable[float], seconds: float) -> list[Step]:
                     assert streams.failure is None, streams.failure
                 step.seconds = time.monotonic() - started
                 step.cpu.update({name: python_cpu(pid) - before[name] for name, pid in executors.items()})
-                step.tasks.update(_executor(view.lane_jobs.lanes[lane].executor) for lane in view.tasks.values())
+                step.tasks.update(_executor(view.spark_threads.workers[index].executor) for index in view.tasks.values())
                 steps.append(step)
                 print(step.row(sorted(executors)), flush=True)
         finally:

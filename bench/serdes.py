@@ -1,7 +1,7 @@
 """`python -m bench.serdes`: what serdes cost a task, and whether columns win over single records with them.
 
 A task reads orders, leaves some out, changes the others and writes them, without a broker: serdes, operators and what the task
-does itself. Each is run as the lanes run it, over columns, and record by record, in turns; the best of each counts. Writes
+does itself. Each is run as the threads run it, over columns, and record by record, in turns; the best of each counts. Writes
 `serdes.md` into `bench/results`.
 """
 

@@ -3,7 +3,7 @@
 WordCount through a repartition counts 1,000 words a second, exactly-once, while the user runs RDD jobs, UDFs and counts of the
 live table in the same session, and another application counts beside it. The session is the user's: two local cores, all
 settings Spark's own. Latency is from the time a record was produced until its count can be read by a read_committed consumer. At
-the end every word has to be counted 1, 2, 3 ... to its last, and no job of the user's may have failed or seen a lane's worker.
+the end every word has to be counted 1, 2, 3 ... to its last, and no job of the user's may have failed or seen a thread's worker.
 Writes a page into `bench/results`.
 """
 
@@ -129,11 +129,11 @@ class UsersJobs:
 
 
 def users_jobs(spark: SparkSession, streams: KafkaStreams) -> dict[str, Callable[[], Any]]:
-    """What a user might do meanwhile; each fails where it finds itself in a lane's worker."""
-    context, lane = spark.sparkContext, "PENSTOCK_LANE"
+    """What a user might do meanwhile; each fails where it finds itself in a thread's worker."""
+    context, thread = spark.sparkContext, "PENSTOCK_THREAD"
 
     def look(_: Any) -> str | None:
-        return os.environ.get(lane)
+        return os.environ.get(thread)
 
     look_in_udf = udf(look, "string", useArrow=False)
 
@@ -143,7 +143,7 @@ def users_jobs(spark: SparkSession, streams: KafkaStreams) -> dict[str, Callable
 
     return {
         "RDD": lambda: refuse(context.parallelize(range(4), 2).map(look).collect()),
-        "UDF": lambda: refuse([row.lane for row in spark.range(4).select(look_in_udf("id").alias("lane")).collect()]),
+        "UDF": lambda: refuse([row.thread for row in spark.range(4).select(look_in_udf("id").alias("thread")).collect()]),
         "live table": lambda: streams.store_dataframe("counts").count(),
     }
 
@@ -210,7 +210,7 @@ def measure(seconds: float, rate: float) -> list[str]:
         *(f"| {n} | {len(t)} | {statistics.median(t):.2f} | {max(t):.2f} |" for n, t in jobs.seconds.items() if t),
         "",
         *(f"{count} times: {what}" for what, count in Counter(jobs.wrong).most_common(5)),
-        "No job has failed, and none ran in a lane's worker." if not jobs.wrong else "",
+        "No job has failed, and none ran in a thread's worker." if not jobs.wrong else "",
     ]
 
 

@@ -62,7 +62,7 @@ def main(application: str, brokers: str, folder: str, source: str, sink: str, *s
         **dict(setting.split("=", 1) for setting in settings),
     }
     if not config["spark.master"].startswith("local"):
-        config["task.spread"] = "always"  # so little load would stay together in one lane
+        config["task.spread"] = "always"  # so little load would stay together in one thread
         config["spark.python.daemon.module"] = "pyspark_penstock.daemon"  # executors run what is installed here
     words = config.pop("words", None) is not None
     streams = KafkaStreams(topology(source, sink, words=words), config)
@@ -83,7 +83,7 @@ def main(application: str, brokers: str, folder: str, source: str, sink: str, *s
             "STANDBYS": tuple(sorted(str(task.task_id) for thread in threads for task in thread.standby_tasks)),
             "EXECUTORS": _executors(streams),
             "PLACES": _places(streams),
-            "JVM": (inside(streams).lane_jobs.jvm_pid,),
+            "JVM": (inside(streams).spark_threads.jvm_pid,),
             "PROCESSED": _processed(streams) if words else (),
         }
         for what, words in now.items():
@@ -111,8 +111,8 @@ def _executors(streams: KafkaStreams) -> tuple[str, ...]:
     tasks = inside(streams).tasks
     if not tasks:
         return ()
-    lanes, used = inside(streams).lane_jobs.lanes, set(tasks.values())
-    return tuple(sorted({lane.executor for index, lane in lanes.items() if index in used and lane.executor}))
+    threads, used = inside(streams).spark_threads.workers, set(tasks.values())
+    return tuple(sorted({thread.executor for index, thread in threads.items() if index in used and thread.executor}))
 
 
 def _places(streams: KafkaStreams) -> tuple[str, ...]:
@@ -120,9 +120,9 @@ def _places(streams: KafkaStreams) -> tuple[str, ...]:
     tasks = inside(streams).tasks
     if not tasks:
         return ()
-    lanes = inside(streams).lane_jobs.lanes
-    owners = {task: lane for task, lane in tasks.items() if lane in lanes and lanes[lane].executor}
-    return tuple(sorted(f"{task}={lane}@{lanes[lane].executor}" for task, lane in owners.items()))
+    threads = inside(streams).spark_threads.workers
+    owners = {task: thread for task, thread in tasks.items() if thread in threads and threads[thread].executor}
+    return tuple(sorted(f"{task}={thread}@{threads[thread].executor}" for task, thread in owners.items()))
 
 
 if __name__ == "__main__":

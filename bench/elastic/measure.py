@@ -21,7 +21,7 @@ _PATIENCE = 120.0
 
 
 class EventGaps(NamedTuple):
-    """The longest gaps after an event, in seconds, apart for partitions whose lane stayed and those whose lane moved."""
+    """The longest gaps after an event, in seconds, apart for partitions whose thread stayed and those whose thread moved."""
 
     at: float
     what: str
@@ -32,7 +32,7 @@ class EventGaps(NamedTuple):
     def __str__(self) -> str:
         stayed, moved = ("none" if gap is None else f"{gap:.1f} s" for gap in (self.stayed, self.moved))
         which = f" (partitions {', '.join(map(str, self.partitions))})" if self.partitions else ""
-        return f"{self.what}: gap where the lane stayed {stayed}, where it moved {moved}{which}"
+        return f"{self.what}: gap where the thread stayed {stayed}, where it moved {moved}{which}"
 
 
 @dataclass

@@ -23,8 +23,8 @@ of a second or two means nothing.
 
 - **Longest gap**: the longest time any partition of the output was without a committed record, from the first event on. A
   partition is a task, so a gap is seen also if all others go on.
-- **Stayed, moved**: on a cluster the same apart, for partitions whose lane stayed where it was after an event, and for those
-  whose lane moved.
+- **Stayed, moved**: on a cluster the same apart, for partitions whose thread stayed where it was after an event, and for those
+  whose thread moved.
 - **Silence**: the longest time there was no output at all.
 - **Replayed**: records of changelogs that were read before tasks could run, from the first event on; not what standbys read
   meanwhile.
@@ -36,7 +36,7 @@ Below each picture stands what did not come about in the time it was given.
 
 Executors are a matter of Spark; beside them stands what is most like it in Kafka Streams, an instance: the figures of the rows
 above, not another run. Executors sit on hosts of their own (addresses and folders), and a host is lost with all that is on it.
-Only lanes that move pause; those that stay wait for nothing but a core, of which there are two for all of it. Executors run with
+Only threads that move pause. Threads that stay wait only for a core; all processes share two. Executors run with
 `spark.python.daemon.module=pyspark_penstock.daemon`, and with the archive of classes that `penstock warm-up` makes.
 """
 
@@ -111,7 +111,7 @@ def write_page() -> str:
 
 
 def _apart(curve: Curve) -> str:
-    """Two cells: the longest gap of partitions whose lane stayed, and of those whose lane moved."""
+    """Two cells: the longest gap of partitions whose thread stayed, and of those whose thread moved."""
     events = curve.by_event() if curve.places else []
     gaps = [[gap for gap in found if gap is not None] for found in ([e.stayed for e in events], [e.moved for e in events])]
     return " | ".join(f"{max(found):.1f}" if found else "-" for found in gaps)

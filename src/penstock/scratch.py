@@ -1,4 +1,4 @@
-"""Temporary folders that do not outlive their process: sockets of lanes, logs of readers.
+"""Temporary folders that do not outlive their process: sockets of threads, logs of readers.
 
 One is removed by `close`, otherwise at the end of the process. A process that is killed cannot do that, so whoever makes the next
 one removes those of its kind that nobody holds: a folder is locked as long as its process lives, and a lock ends with it.

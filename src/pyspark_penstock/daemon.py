@@ -1,11 +1,11 @@
 """Spark's Python daemon, which forks the workers, for sessions that penstock makes and for executors that have penstock.
 
-Spark starts a daemon for each environment. Until it has said where it listens no task of the same JVM gets a worker, not even one
-that is idle (`SparkEnv.createPythonWorker` is synchronized): whatever a daemon does before that, all lanes beside it wait for. So
+Spark starts a daemon for each environment. Until the daemon has reported its port, no task of the same JVM gets a worker, not
+even an idle one (`SparkEnv.createPythonWorker` is synchronized). So all other tasks wait for what a daemon does before that.
 
-- that of a lane, which forks one worker, imports nothing: the worker does, and nobody waits but its own lane. 1.1 -> 0.2 s of CPU
-  before the others go on;
-- that of everybody else imports what all of its workers need, once.
+- The daemon of a stream thread forks one worker and imports nothing itself. The worker imports, and only its own thread waits:
+  1.1 -> 0.2 s of CPU before the others continue.
+- The daemon of all other workers imports once what they need.
 
 Spark puts its own zip of pyspark first on the path, which Python has to compile again in every process. Here it is the same
 pyspark as the one that is installed. It is outside of `penstock` because the package alone takes half a second to import, and the
@@ -20,8 +20,8 @@ import sys
 import traceback
 from typing import Any
 
-LANE = "PENSTOCK_LANE"
-"""The variable by which the environments of lanes differ (`penstock/spark/worker/lane_process.py`)."""
+THREAD = "PENSTOCK_THREAD"
+"""The variable by which the environments of threads differ (`penstock/spark/worker/worker_process.py`)."""
 
 
 class _Quiet:
@@ -38,7 +38,7 @@ class _Quiet:
 def main() -> None:
     """Become the daemon, until Spark has ended; Spark calls `python -m pyspark_penstock.daemon pyspark.worker`."""
     sys.path[:] = [entry for entry in sys.path if not entry.endswith("pyspark.zip")]
-    if LANE not in os.environ:
+    if THREAD not in os.environ:
         import penstock.spark.worker.residency  # noqa: F401  (for the workers)
 
         gc.collect()

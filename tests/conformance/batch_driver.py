@@ -1,4 +1,4 @@
-"""A test driver that takes records as lanes do: many in a turn, as columns, with one commit behind them."""
+"""A test driver that takes records as threads do: many in a turn, as columns, with one commit behind them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from penstock.kafka.produce import LaneProducer
+from penstock.kafka.produce import ThreadProducer
 from penstock.spark.worker.active_tasks import ActiveTasks
 from penstock.spark.worker.stream_thread import StreamThread
 
@@ -64,7 +64,7 @@ def obey(folder: Path) -> None:
 
     def commit_in_steps(commit: Any) -> Any:
         @wraps(commit)
-        def stepwise(producer: LaneProducer, *arguments: Any) -> None:
+        def stepwise(producer: ThreadProducer, *arguments: Any) -> None:
             producer._producer.flush(30)
             reached("produced")
             commit(producer, *arguments)
@@ -89,11 +89,11 @@ def obey(folder: Path) -> None:
 
         return preceded
 
-    if hasattr(LaneProducer.commit, "__wrapped__"):
+    if hasattr(ThreadProducer.commit, "__wrapped__"):
         return
-    LaneProducer.begin = after("begun", LaneProducer.begin)  # type: ignore[method-assign]
-    LaneProducer.commit = commit_in_steps(LaneProducer.commit)  # type: ignore[method-assign]
-    LaneProducer._send_offsets = after("offsets sent", LaneProducer._send_offsets)  # type: ignore[method-assign]
+    ThreadProducer.begin = after("begun", ThreadProducer.begin)  # type: ignore[method-assign]
+    ThreadProducer.commit = commit_in_steps(ThreadProducer.commit)  # type: ignore[method-assign]
+    ThreadProducer._send_offsets = after("offsets sent", ThreadProducer._send_offsets)  # type: ignore[method-assign]
     ActiveTasks.post_commit = after("store written", ActiveTasks.post_commit)  # type: ignore[method-assign]
     ActiveTasks._open = after("opened", ActiveTasks._open)  # type: ignore[method-assign]
     ActiveTasks.restore = after("restored", ActiveTasks.restore)  # type: ignore[method-assign]

@@ -65,7 +65,7 @@ def main(bootstrap_servers: str, guarantee: str, turns: str, folder: str, *names
             "state.dir": folder,
             "num.stream.threads": 2 if name.startswith(("word-count", "chain")) else 1,
             "commit.interval.ms": 20,
-            # Tasks of one application in two lanes: one may commit and the other not. Or one lane has all of them, and stays.
+            # Tasks of one application in two threads: one may commit and the other not. Or one thread has all of them, and stays.
             **({} if turns == "resident" else {"task.spread": "always", "batch.max.records": 300}),
             "statestore.cache.max.bytes": 0,
             "session.timeout.ms": 6_000,

@@ -21,7 +21,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def kill_some(cluster: Cluster, run: ClusterRun, kills: int, seed: int) -> None:
-    """Kill an executor in which a lane works, each time when turns have gone on since the last."""
+    """Kill an executor in which a thread works, each time when turns have gone on since the last."""
     chance = random.Random(seed)
     run.feed(500)
     run.wait_for_executors(2)
@@ -30,8 +30,8 @@ def kill_some(cluster: Cluster, run: ClusterRun, kills: int, seed: int) -> None:
         turns = len(run.turns)
         run.wait(lambda turns=turns: len(run.turns) > turns, "turns go on")
         time.sleep(chance.random() / 2)
-        lanes = [executor for executor, _ in run.last_places().values()]
-        cluster.kill_executor(chance.choice([executor for executor in lanes if executor in cluster.executors()]))
+        threads = [executor for executor, _ in run.last_places().values()]
+        cluster.kill_executor(chance.choice([executor for executor in threads if executor in cluster.executors()]))
     run.wait_for_counts()
 
 

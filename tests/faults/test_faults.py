@@ -150,7 +150,7 @@ def test_should_survive_kills_of_worker_driver_and_broker(guarantee: str, start:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_should_survive_kills_of_everything_while_lanes_stay(guarantee: str, start: Callable[..., Run]) -> None:
+def test_should_survive_kills_of_everything_while_threads_stay(guarantee: str, start: Callable[..., Run]) -> None:
     run = start(list(APPLICATIONS), guarantee, resident=True)
     disturb(run, ["worker", "worker", "driver", "worker", "jvm", "broker", "worker"])
 

@@ -107,7 +107,7 @@ class ClusterRun:
             "statestore.cache.max.bytes": 0,
             "commit.interval.ms": 20,
             "num.stream.threads": 2,
-            "task.spread": "always",  # so little load would stay together in one lane
+            "task.spread": "always",  # so little load would stay together in one thread
             "batch.max.records": 100,
             **self._config,
         }
@@ -190,16 +190,16 @@ class ClusterRun:
         return sum(last.values()) if last else None
 
     def places(self, since: int = 0) -> dict[str, list[tuple[str, str]]]:
-        """Executor and worker of each lane, turn by turn."""
+        """Executor and worker of each thread, turn by turn."""
         found: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for turn in self.turns[since:]:
-            for lane, (executor, worker) in turn["lanes"].items():
-                found[lane].append((executor, worker))
+            for worker, (executor, worker) in turn["threads"].items():
+                found[worker].append((executor, worker))
         return dict(found)
 
     def last_places(self) -> dict[str, tuple[str, str]]:
-        """Executor and worker of each lane in its last turn."""
-        return {lane: seen[-1] for lane, seen in self.places().items()}
+        """Executor and worker of each thread in its last turn."""
+        return {worker: seen[-1] for worker, seen in self.places().items()}
 
     def feed(self, lines: int, seed: int = 0) -> None:
         """Write so many lines of three words out of forty."""
@@ -250,10 +250,10 @@ class ClusterRun:
         return self._of("answer")[before]["found"]
 
     def wait_for_executors(self, count: int) -> None:
-        """Feed a little now and then until the lanes are on so many executors."""
+        """Feed a little now and then until the threads are on so many executors."""
         deadline = time.monotonic() + LIMIT
         while len({executor for executor, _ in self.last_places().values()}) != count:
-            assert time.monotonic() < deadline, f"the lanes are not on {count} executors: {self.words()}"
+            assert time.monotonic() < deadline, f"the threads are not on {count} executors: {self.words()}"
             self.feed(40)
             self.wait_for_counts()
 

@@ -1,4 +1,4 @@
-"""Certificates as lanes and driver show each other, made with the openssl command instead of the driver's JVM."""
+"""Certificates as threads and driver show each other, made with the openssl command instead of the driver's JVM."""
 
 from __future__ import annotations
 

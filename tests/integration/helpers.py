@@ -50,8 +50,8 @@ def owned(streams: Any) -> set[TaskId]:
     return set(inside(streams).tasks)
 
 
-def lanes(streams: Any) -> set[int]:
-    """The lanes that have tasks."""
+def threads(streams: Any) -> set[int]:
+    """The threads that have tasks."""
     return set(inside(streams).tasks.values())
 
 

@@ -1,4 +1,4 @@
-"""The same application on a standalone cluster: where its lanes run, what a lost executor costs, how code gets there."""
+"""The same application on a standalone cluster: where its threads run, what a lost executor costs, how code gets there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def grown(cluster: Cluster) -> Cluster:
 
 
 @pytest.mark.slow  # a cluster of its own that grows
-def test_should_use_an_executor_that_comes_later_and_keep_lanes_on_theirs(cluster: Cluster, kafka: Any, tmp_path: Path) -> None:
+def test_should_use_an_executor_that_comes_later_and_keep_threads_on_theirs(cluster: Cluster, kafka: Any, tmp_path: Path) -> None:
     with ClusterRun(cluster, kafka, tmp_path) as run:
         run.feed(200)
         run.wait_for_counts()
@@ -43,12 +43,12 @@ def test_should_use_an_executor_that_comes_later_and_keep_lanes_on_theirs(cluste
         run.wait_for_counts()
         places = run.places(before)
         assert len(run.turns) - before >= 30
-        assert [len(set(seen)) for seen in places.values()] == [1, 1], "a lane changed its executor or its worker"
+        assert [len(set(seen)) for seen in places.values()] == [1, 1], "a thread changed its executor or its worker"
         assert {seen[0][0] for seen in places.values()} == {"0", "1"}
-        assert run.restored == restored, "a lane that stays has its state open"
+        assert run.restored == restored, "a thread that stays has its state open"
 
 
-@pytest.mark.slow  # it waits for the lost lane to work again
+@pytest.mark.slow  # it waits for the lost thread to work again
 def test_should_go_on_from_the_changelog_when_an_executor_is_lost(grown: Cluster, kafka: Any, tmp_path: Path) -> None:
     with ClusterRun(grown, kafka, tmp_path, "in_memory", given=True) as run:
         run.feed(200)
@@ -65,7 +65,7 @@ def test_should_go_on_from_the_changelog_when_an_executor_is_lost(grown: Cluster
             run.feed(40)
             return lost not in {executor for executor, _ in run.last_places().values()}
 
-        run.wait(works_elsewhere, "the lane of the lost executor works on another", interval=0.5)
+        run.wait(works_elsewhere, "the thread of the lost executor works on another", interval=0.5)
         run.wait_for_counts()
 
 
@@ -82,11 +82,11 @@ def test_should_stay_on_an_executor_for_turn_after_turn_be_read_and_go_on_when_i
             return bool(run.ask("stays") > before)
 
         before = 0
-        run.wait(stays_again, "a lane stays", interval=0.1)
-        assert sum(run.ask("store", stale=False).values()) <= sum(run.expected.values())  # of the lane's own process
+        run.wait(stays_again, "a thread stays", interval=0.1)
+        assert sum(run.ask("store", stale=False).values()) <= sum(run.expected.values())  # of the thread's own process
         run.wait_for_counts()
         run.wait(lambda: run.turns, "its turns are told when it has left")
-        ((executor, _),) = run.turns[-1]["lanes"].values()
+        ((executor, _),) = run.turns[-1]["threads"].values()
         before = run.ask("stays")
         run.wait(stays_again, "it stays once more", interval=0.1)
         grown.kill_executor(executor)
@@ -100,7 +100,7 @@ def test_should_stay_on_an_executor_for_turn_after_turn_be_read_and_go_on_when_i
 
 @pytest.mark.slow  # a driver and executors of its own; what it shows is played in tests/unit/spark/test_recomputed.py
 def test_should_take_what_is_computed_again_only_if_it_is_the_same(grown: Cluster) -> None:
-    """One lane has its part of a stage when an executor dies; Spark computes what that had again for the other lane."""
+    """One thread has its part of a stage when an executor dies; Spark computes what that had again for the other thread."""
     app = Path(__file__).parent.parent / "harness" / "apps" / "recomputed.py"
     command = [sys.executable, str(app), json.dumps({**grown.settings, "spark.ui.enabled": "false"})]
     done = subprocess.run(command, env=grown.environment, capture_output=True, text=True, timeout=LIMIT, check=False)

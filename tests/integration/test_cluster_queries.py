@@ -52,7 +52,7 @@ def test_should_read_state_of_executors_on_other_hosts(cluster: Cluster, kafka: 
 
 
 def told_in_plain_text(host: str, port: int) -> bytes:
-    """What a lane or the driver says to who does not speak TLS."""
+    """What a thread or the driver says to who does not speak TLS."""
     told = b""
     with socket.create_connection((host, port), 60) as stranger, contextlib.suppress(ConnectionResetError):
         stranger.sendall(b"penstck1" + bytes(64))

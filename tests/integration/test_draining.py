@@ -15,7 +15,7 @@ from penstock import Consumed, Grouped, Materialized, Produced, Repartitioned, S
 from penstock.client.inside import inside
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.harness.waiting import LIMIT
-from tests.integration.helpers import counts, lanes, texts, topics
+from tests.integration.helpers import counts, texts, threads, topics
 
 Run = Callable[..., Any]
 string, long = Serdes.string(), Serdes.long()
@@ -65,7 +65,7 @@ def test_should_leave_no_blocks_to_java_and_go_on_exactly(
         kafka.feed(source, texts(*((word, f"{word} {word}") for word in words)), partition=partition)
         sent.update({word: 2 * count for word, count in Counter(words).items()})
     streams = run(counted_behind_two_repartitions(source, out), {**config, "batch.max.records": 300})
-    assert lanes(streams) == {0, 1}
+    assert threads(streams) == {0, 1}
     wait_until(lambda: counts(kafka, out), "words are counted")
     assert streams.close(60_000)
     assert not unread(kafka, application)

@@ -42,7 +42,7 @@ def test_should_run_nothing_that_a_record_brings_and_go_on(kafka: Kafka, run: Ru
         "application.id": unique("hostile"),
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": 2,
-        "task.spread": "always",  # over both lanes, through Spark's shuffle
+        "task.spread": "always",  # over both threads, through Spark's shuffle
         "statestore.cache.max.bytes": 1 << 20,
         "deserialization.exception.handler": "log_and_continue",
         "errors.dead.letter.queue.topic.name": dead,

@@ -1,4 +1,4 @@
-"""The certificate that lanes and driver show each other, made by the driver's JVM."""
+"""The certificate that threads and driver show each other, made by the driver's JVM."""
 
 from __future__ import annotations
 

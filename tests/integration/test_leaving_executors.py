@@ -25,7 +25,7 @@ def cluster() -> Iterator[Cluster]:
 
 def active_executor(run: ClusterRun) -> str:
     """The executor of the last batch."""
-    ((executor, _),) = run.turns[-1]["lanes"].values()
+    ((executor, _),) = run.turns[-1]["threads"].values()
     return str(executor)
 
 
@@ -84,14 +84,14 @@ def test_should_stay_where_it_is_while_spark_tries_it_on_another_executor(cluste
     with ClusterRun(cluster, kafka, tmp_path, given=True, config={**TOGETHER, "spark.locality.wait": "1s"}) as run:
         with Steady(run) as steady:
             run.wait(lambda: len(run.turns) > 20, "it works")
-            stays = run.turns[-1]["lanes"]
+            stays = run.turns[-1]["threads"]
             restored = run.restored
             assert run.ask("occupy", executor=active_executor(run), seconds=12) == "done"
             again = len(run.turns)
             run.wait(lambda: len(run.turns) > again + 50, "it goes on")
             steady.__exit__()
         run.wait_for_counts()
-        assert run.turns[-1]["lanes"] == stays, "the process that has the stores open is the same"
+        assert run.turns[-1]["threads"] == stays, "the process that has the stores open is the same"
         assert run.restored == restored
         assert not any("has been ended" in line for line in run.errors)
 

@@ -43,7 +43,7 @@ def open_transaction(kafka: Kafka, topic: str, partition: int, *records: tuple[s
 
 
 def test_should_restore_what_is_committed_behind_an_open_transaction(kafka: Kafka, run: Run) -> None:
-    """A lane that died in the middle of a turn leaves its transaction open until it times out or is fenced."""
+    """A thread that died in the middle of a turn leaves its transaction open until it times out or is fenced."""
     source, out = topics(kafka, "in", "out", partitions=1)
     config = {"application.id": unique("undecided"), "processing.guarantee": "exactly_once_v2"}
     kafka.feed(source, keyed("aaaaa"))
@@ -135,9 +135,9 @@ def test_should_wait_only_for_the_partition_with_the_open_transaction(kafka: Kaf
     assert counts(kafka, out, 5) == up_to(a=3, b=2)
 
 
-def test_should_end_what_a_lane_that_is_gone_has_left_open(kafka: Kafka) -> None:
+def test_should_end_what_a_thread_that_is_gone_has_left_open(kafka: Kafka) -> None:
     (topic,) = topics(kafka, "out", partitions=1)
-    name = unique("lane")
+    name = unique("thread")
     left = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": name})
     left.init_transactions(60)
     left.begin_transaction()

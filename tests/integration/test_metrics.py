@@ -18,7 +18,7 @@ import pytest
 from penstock.client.inside import inside
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.harness.waiting import LIMIT
-from tests.integration.helpers import counts, keyed, lanes, texts, topics, up_to
+from tests.integration.helpers import counts, keyed, texts, topics, up_to
 from tests.integration.topologies import count_by_key, remembering, word_count
 
 Run = Callable[..., Any]
@@ -133,7 +133,7 @@ def test_should_count_lines_before_a_repartition_and_words_behind_it(
     streams = run(word_count(source, out), config)
     kafka.feed(source, texts(*((str(i), "a b c a") for i in range(100))))
     wait_until(lambda: value(streams, "process-total", "stream-thread-metrics") == 500, "all lines and words are counted")
-    assert lanes(streams) == set(range(threads))
+    assert threads(streams) == set(range(threads))
 
     def of(subtopology: int) -> Any:
         tasks = [f"{subtopology}_{partition}" for partition in (0, 1)]

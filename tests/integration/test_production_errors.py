@@ -13,7 +13,7 @@ import pytest
 from penstock import ProductionError, StreamsConfig
 from penstock.kafka.clients import producer_config
 from penstock.kafka.membership import group_metadata
-from penstock.kafka.produce import LaneProducer
+from penstock.kafka.produce import ThreadProducer
 from penstock.record import ProducedRecord
 from penstock.spark.worker.write_turn import TurnPart, write_turn
 from tests.harness.kafka import Kafka, Message, unique, wait_until
@@ -148,7 +148,7 @@ def test_should_write_the_largest_record_that_javas_producer_and_the_topic_take_
     if given is not None:
         settings["producer.max.request.size"] = given
     transactional_id = settings["application.id"] if guarantee == "exactly_once_v2" else None
-    producer = LaneProducer(producer_config(StreamsConfig(settings), "c"), transactional_id)
+    producer = ThreadProducer(producer_config(StreamsConfig(settings), "c"), transactional_id)
     limit = min(given or DEFAULT, topic_limit or DEFAULT)
     collector: Any = SimpleNamespace(handle_send_error=lambda record, error: refused.append(error), drain=lambda: ([],))
     refused: list[Exception] = []

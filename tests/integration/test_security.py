@@ -280,7 +280,7 @@ def test_should_get_new_tokens_before_the_old_ones_expire(
     assert TOKEN not in caplog.text
 
 
-def test_should_name_the_provider_that_gives_a_lane_no_token(
+def test_should_name_the_provider_that_gives_a_thread_no_token(
     with_oauth: tuple[Kafka, Settings], issuer: Issuer, start: Any
 ) -> None:
     kafka, _ = with_oauth
@@ -384,7 +384,7 @@ def test_should_take_its_security_by_prefix(with_tls: Any, start: Any) -> None:
 
 def test_should_pickle_with_its_secrets_and_print_without(with_sasl: tuple[Kafka, Settings]) -> None:
     config = StreamsConfig({"application.id": "a", "bootstrap.servers": "b:1", **with_sasl[1]})
-    again = pickle.loads(pickle.dumps(config))  # lanes need them
+    again = pickle.loads(pickle.dumps(config))  # threads need them
     assert APP_PASSWORD in again["sasl.jaas.config"]
     assert APP_PASSWORD not in f"{again} {again!r}"
 

@@ -20,7 +20,7 @@ LOCAL = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.driver.
 
 ALLOCATIONS = """<?xml version="1.0"?>
 <allocations>
-  <pool name="lanes">
+  <pool name="threads">
     <schedulingMode>FIFO</schedulingMode>
     <weight>1</weight>
     <minShare>1</minShare>
@@ -97,7 +97,7 @@ def test_should_go_on_in_its_pool_while_tasks_of_the_users_wait_for_cores(kafka:
     with SharedProcess(tmp_path) as process:
         fair = {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": allocations.as_uri()}
         process.do("make_session", settings={**LOCAL, **fair})
-        application = Application(process, kafka, tmp_path, **{"spark.scheduler.pool": "lanes"})
+        application = Application(process, kafka, tmp_path, **{"spark.scheduler.pool": "threads"})
         assert application.works()
         process.do("occupy", folder=str(tmp_path), tasks=6)
         wait_until(lambda: begun() == 2, "the user's tasks have both cores")

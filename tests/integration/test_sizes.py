@@ -7,19 +7,19 @@ import pytest
 from penstock import StreamsError
 from penstock.ids import TopicPartition
 from penstock.kafka.membership import group_metadata
-from penstock.kafka.produce import LaneProducer
+from penstock.kafka.produce import ThreadProducer
 from penstock.runtime.offset_metadata import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import commit, topics
 
 
 @pytest.fixture
-def producer(kafka: Kafka) -> LaneProducer:
-    return LaneProducer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 2}, unique("sizes"))
+def producer(kafka: Kafka) -> ThreadProducer:
+    return ThreadProducer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 2}, unique("sizes"))
 
 
-def test_should_commit_more_than_one_request_takes_in_one_transaction(kafka: Kafka, producer: LaneProducer) -> None:
-    """As 600 tasks do that are fed from 200 partitions and have little to do: all of them are in one lane then."""
+def test_should_commit_more_than_one_request_takes_in_one_transaction(kafka: Kafka, producer: ThreadProducer) -> None:
+    """As 600 tasks do that are fed from 200 partitions and have little to do: all of them are in one thread then."""
     group = unique("large")
     (topic,) = topics(kafka, "words", partitions=300)
     commit(kafka, group, {(topic, 0): (0, "")})  # a broker's first group takes a while
@@ -31,7 +31,7 @@ def test_should_commit_more_than_one_request_takes_in_one_transaction(kafka: Kaf
     producer.close()
 
 
-def test_should_say_whose_positions_a_broker_does_not_keep(kafka: Kafka, producer: LaneProducer) -> None:
+def test_should_say_whose_positions_a_broker_does_not_keep(kafka: Kafka, producer: ThreadProducer) -> None:
     (topic,) = topics(kafka, "words")
     group = unique("long")
     commit(kafka, group, {(topic, 0): (0, "")})

@@ -12,7 +12,7 @@ from penstock import KafkaStreams, ProcessingError, State, StreamThreadException
 from penstock.client.inside import inside
 from tests.conftest import application_config
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, keyed, lanes, owned, texts, topics, up_to
+from tests.integration.helpers import counts, keyed, owned, texts, threads, topics, up_to
 from tests.integration.test_metrics import value
 from tests.integration.topologies import count_by_key, pipe, pipe_that_waits
 
@@ -45,11 +45,11 @@ def test_should_move_tasks_to_and_from_threads_that_come_and_go(guarantee: str, 
     assert streams.add_stream_thread() == f"{inside(streams).client_id}-StreamThread-2"
     wait_until(lambda: running(streams) and len(names(streams)) == 2, "both threads run")
     kafka.feed(source, keyed(KEYS))
-    wait_until(lambda: lanes(streams) == {0, 1}, "the tasks are on both threads")
+    wait_until(lambda: threads(streams) == {0, 1}, "the tasks are on both threads")
     assert counts(kafka, out, 24) == up_to(**dict.fromkeys(KEYS, 3))
 
     assert streams.remove_stream_thread(60_000) == f"{inside(streams).client_id}-StreamThread-1"
-    assert lanes(streams) == {1}
+    assert threads(streams) == {1}
     kafka.feed(source, keyed(KEYS))
     assert counts(kafka, out, 32) == up_to(**dict.fromkeys(KEYS, 4))
 
@@ -79,10 +79,10 @@ def test_should_leave_threads_idle_that_have_no_task(kafka: Kafka, run: Run) -> 
     kafka.feed(source, keyed("aab"))
     assert counts(kafka, out, 3) == up_to(a=2, b=1)
     assert running(streams)
-    (busy,) = lanes(streams)
+    (busy,) = threads(streams)
     if busy == 0:
         streams.remove_stream_thread(60_000)
-        assert lanes(streams) == {1}  # the idle one has taken over
+        assert threads(streams) == {1}  # the idle one has taken over
         kafka.feed(source, keyed("ab"))
         assert counts(kafka, out, 5) == up_to(a=3, b=2)
 
@@ -136,7 +136,7 @@ def test_should_process_records_of_other_tasks_once_while_one_fails_again_and_ag
     application = unique("poisoned")
     config = {"application.id": application, "num.stream.threads": 2, "task.spread": "always"}
     streams = run(pipe(source, out, str(flag)), config, set_uncaught_exception_handler=handler)
-    wait_until(lambda: len(lanes(streams)) == 2, "each task has a thread")
+    wait_until(lambda: len(threads(streams)) == 2, "each task has a thread")
     kafka.feed(source, texts(("a", "boom")), partition=0)
     wait_until(lambda: failures, "it has failed")
     fed: list[bytes] = []
@@ -163,7 +163,7 @@ def test_should_process_and_commit_records_of_other_tasks_while_one_waits(kafka:
     config = {"application.id": application, "num.stream.threads": 2, "task.spread": "always"}
     streams = run(pipe_that_waits(source, out, str(released)), config)
     try:
-        wait_until(lambda: len(lanes(streams)) == 2, "each task has a thread")
+        wait_until(lambda: len(threads(streams)) == 2, "each task has a thread")
         kafka.feed(source, texts(("a", "wait")), partition=0)
         wait_until(awaited.exists, "it waits")
         for number in range(3):

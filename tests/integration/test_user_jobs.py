@@ -62,37 +62,37 @@ def test_should_share_a_session_with_rdds_udfs_and_tables_of_its_own_state(kafka
     kafka.feed(source, texts(*((word, word) for word in words)))
     assert counts(kafka, out, 20) == up_to(**dict.fromkeys(words, 1))
 
-    def lane_of_rdd() -> list[str | None]:
-        found: list[str | None] = context.parallelize(range(2), 2).map(lambda _: os.environ.get("PENSTOCK_LANE")).collect()
+    def thread_of_rdd() -> list[str | None]:
+        found: list[str | None] = context.parallelize(range(2), 2).map(lambda _: os.environ.get("PENSTOCK_THREAD")).collect()
         return found
 
-    lane_of = udf(lambda _: os.environ.get("PENSTOCK_LANE"), "string", useArrow=False)
+    thread_of = udf(lambda _: os.environ.get("PENSTOCK_THREAD"), "string", useArrow=False)
 
-    def lane_of_udf() -> list[str | None]:
-        return [row.lane for row in spark.range(2).select(lane_of("id").alias("lane")).collect()]
+    def thread_of_udf() -> list[str | None]:
+        return [row.thread for row in spark.range(2).select(thread_of("id").alias("thread")).collect()]
 
     def rows_of_state() -> int:
         return int(streams.store_dataframe("counts").count())
 
-    with UsersJobs(lane_of_rdd, lane_of_rdd, lane_of_udf, rows_of_state) as jobs:
+    with UsersJobs(thread_of_rdd, thread_of_rdd, thread_of_udf, rows_of_state) as jobs:
         for round_ in itertools.count(2):
             kafka.feed(source, texts(*((word, word) for word in words)))
             assert counts(kafka, out, round_ * 20) == up_to(**dict.fromkeys(words, round_))
             if round_ > 15 and all(len(seen) > 5 for seen in jobs.seen):
                 break
-    *lanes, tables = jobs.seen
+    *threads, tables = jobs.seen
     assert not jobs.errors
-    assert set(itertools.chain.from_iterable(itertools.chain.from_iterable(lanes))) == {None}
+    assert set(itertools.chain.from_iterable(itertools.chain.from_iterable(threads))) == {None}
     assert set(tables) == {20}
     assert streams.failure is None
-    assert "PENSTOCK_LANE" not in context.environment
+    assert "PENSTOCK_THREAD" not in context.environment
     wait_until(lambda: streams.state.name == "RUNNING", "the application runs")
 
 
 def test_should_go_on_after_the_users_session_has_cancelled_all_jobs(
     kafka: Kafka, spark: Any, run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The turn's function runs on in its worker, with the stores open, and Spark gives the lane another one meanwhile."""
+    """The turn's function runs on in its worker, with the stores open, and Spark gives the thread another one meanwhile."""
     source, out = topics(kafka, "in", "out")
     config = {"application.id": unique("cancelled"), "processing.guarantee": "exactly_once_v2"}
     streams = run(count_slowly(source, out, tmp_path), config)

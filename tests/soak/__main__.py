@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--instances", type=int, choices=(1, 2))
     parser.add_argument("--standbys", type=int, choices=(0, 1))
     parser.add_argument(
-        "--resident", action=argparse.BooleanOptionalAction, help="whether lanes stay while they have little to do"
+        "--resident", action=argparse.BooleanOptionalAction, help="whether threads stay while they have little to do"
     )
     parser.add_argument("--rate", type=int, help="records a second for each application")
     parser.add_argument("--applications", nargs="+", choices=list(APPLICATIONS), help="instead of six drawn from the seed")

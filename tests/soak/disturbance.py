@@ -24,7 +24,7 @@ class OrderedError(Exception):
 
 
 class Disturbance:
-    """A function for `peek`. Where it is unpickled, which is in workers, their lanes look for orders from then on."""
+    """A function for `peek`. Where it is unpickled, which is in workers, their threads look for orders from then on."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._driver, self._order = folder, os.getpid(), str(folder / USER)

@@ -31,7 +31,7 @@ class Setup:
     batch: int = 120
     """How many records of each application are written at once: 1.2 seconds of their own time, and never more."""
     resident: bool = False
-    """Whether one lane has all tasks of an application and stays while there is little to do, instead of two with turns."""
+    """Whether one thread has all tasks of an application and stays while there is little to do, instead of two with turns."""
 
     @property
     def exactly_once(self) -> bool:
@@ -230,7 +230,7 @@ def settings(setup: Setup) -> dict[str, Any]:
         "repartition.transport.delay.ms": 10_000,
         "num.standby.replicas": setup.standbys,
         "commit.interval.ms": 100,
-        # Either one lane has all tasks and stays, or they are in two lanes: one may commit and the other not.
+        # Either one thread has all tasks and stays, or they are in two threads: one may commit and the other not.
         "task.spread": "auto" if setup.resident else "always",
         "batch.max.records": 5_000 if setup.resident else 300,  # who has fewer in a turn has all turns planned
         "statestore.cache.max.bytes": 0,

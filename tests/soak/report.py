@@ -122,9 +122,9 @@ def page(runs: Sequence[Mapping[str, Any]]) -> str:
 
 _NOTES = """- **Restarts**: instances that were started again because they had ended, as after a full disk.
 - **Grown**: what needed more in the last third of a run than in the second one, by a tenth and some more.
-- **What comes and goes**: a driver whose stores are asked keeps what their lanes have not flushed yet, up to a write buffer
+- **What comes and goes**: a driver whose stores are asked keeps what their threads have not flushed yet, up to a write buffer
   (16 MB) for each, and so does the state folder; the JVM's heap grows and shrinks up to `spark.driver.memory`.
-- **Threads of the JVM** grow with names: Spark keeps one for each lane of each application that there ever was in a session. In
+- **Threads of the JVM** grow with names: Spark keeps one for each thread of each application that there ever was in a session. In
   the two hours of seed 602 those were 12 at the start and 43 at the end, 18 of them of applications whose topics were deleted.
 - Lines are cut and slowed down by a relay between instances and brokers, and between brokers; a process that stands still
   (`stop`) is cut off from everybody. A busy disk has a neighbour who writes and waits for it. Clocks step for drivers, their JVMs

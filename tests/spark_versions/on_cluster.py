@@ -16,7 +16,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from penstock.spark import internals
-from penstock.spark.driver.lanes import Lane
+from penstock.spark.driver.thread_worker import ThreadWorker
 
 
 def where(rows: Iterator[Any]) -> Iterable[bytes]:
@@ -37,18 +37,18 @@ def stuck(path: str, rows: Iterator[Any]) -> Iterable[bytes]:
 
 
 def cancelled(context: Any, place: str) -> dict[str, Any]:
-    """What comes of a lane's job that does not return, on an executor with one core, which it keeps."""
-    lane = Lane(context, "cancelled", place)
+    """What comes of a thread's job that does not return, on an executor with one core, which it keeps."""
+    thread = ThreadWorker(context, "cancelled", place)
     with tempfile.TemporaryDirectory() as folder:
-        job, path = lane.submit(partial(stuck, f"{folder}/worker"), "run for ever", bytes), Path(folder, "worker")
+        job, path = thread.submit(partial(stuck, f"{folder}/worker"), "run for ever", bytes), Path(folder, "worker")
         while not path.exists():
             time.sleep(0.05)
         worker, started = int(path.read_text()), time.monotonic()
-        lane.cancel("it took too long")
+        thread.cancel("it took too long")
         error = job.exception(60)
         seconds, is_there = time.monotonic() - started, Path(f"/proc/{worker}/exe").exists()
-    another = int(lane.submit(which, "tell who it is", bytes).result(60)) != worker
-    lane.close().result(60)
+    another = int(thread.submit(which, "tell who it is", bytes).result(60)) != worker
+    thread.close().result(60)
     return {"error": str(error), "gone": not is_there, "another": another, "seconds": seconds}
 
 
@@ -65,15 +65,15 @@ def main() -> None:
     hosts = {executor: found.host for executor, found in known.items() if not found.refusal}
     places = {executor: internals.executor_place(host, executor) for executor, host in hosts.items()}
     placed = internals.yielding_bytes(internals.placed_rows(context, [places[i] for i in "1010"]), where).collect()
-    environment = internals.worker_environment(context, {"PENSTOCK_TEST": "lane"})
-    lanes = []
+    environment = internals.worker_environment(context, {"PENSTOCK_TEST": "thread"})
+    threads = []
     for executor in "010":
         java_rdd = internals.bytes_in_environment(internals.placed_rows(context, [places[executor]]), where, environment)
-        lanes.append(internals.first_of_partition(context, java_rdd, 0).decode())
+        threads.append(internals.first_of_partition(context, java_rdd, 0).decode())
     told = {
         "executors": hosts,
         "placed": [executor.decode() for executor in placed],
-        "lanes": lanes,
+        "threads": threads,
         "cancelled": cancelled(context, places["0"]),
         "version": pyspark.__version__,
     }

@@ -200,7 +200,7 @@ def test_should_place_rows_on_executors_that_know_their_id() -> None:
     assert set(told["executors"]) == {"0", "1"}
     assert set(told["executors"].values()) == {"127.0.0.1"}
     assert told["placed"] == ["1", "0", "1", "0"]
-    assert told["lanes"] == ["0", "1", "0"]
+    assert told["threads"] == ["0", "1", "0"]
     assert told["cancelled"]["error"] == "the job of cancelled was ended: it took too long"
     assert (told["cancelled"]["gone"], told["cancelled"]["another"]) == (True, True)
     assert told["version"] == pyspark.__version__

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock.client.queries.tables import StateTables
     from penstock.client.scheduling.event_loop import EventLoop
     from penstock.kafka.membership import Membership
-    from penstock.spark.driver.lane_jobs import LaneJobs
     from penstock.spark.driver.session_use import SessionUse
+    from penstock.spark.driver.spark_threads import SparkThreads
 
 Address = str | tuple[str, int]
 HearBatch = Callable[[int, BatchReport], None]
@@ -39,16 +39,16 @@ class Inside:
     def __init__(self, client_id: str) -> None:
         self.client_id = client_id
         self._loop: EventLoop | None = None
-        self._lane_jobs: LaneJobs | None = None
+        self._spark_threads: SparkThreads | None = None
         self._session: SessionUse | None = None
         self._tables: StateTables | None = None
         self._hear_batches: list[HearBatch] = []
         self._hear_reports: list[HearReports] = []
         self._hear_restores: list[HearRestore] = []
 
-    def started(self, loop: EventLoop, lane_jobs: LaneJobs, session: SessionUse, tables: StateTables) -> None:
+    def started(self, loop: EventLoop, spark_threads: SparkThreads, session: SessionUse, tables: StateTables) -> None:
         """The instance says what it consists of."""
-        self._loop, self._lane_jobs, self._session, self._tables = loop, lane_jobs, session, tables
+        self._loop, self._spark_threads, self._session, self._tables = loop, spark_threads, session, tables
 
     # -- to listen -----------------------------------------------------------------------------------------------------
 
@@ -113,17 +113,17 @@ class Inside:
         return {} if self._loop is None else self._loop.tasks.positions()
 
     @property
-    def lane_jobs(self) -> LaneJobs:
-        """Its lanes and their jobs on Spark."""
-        if self._lane_jobs is None:
-            raise RuntimeError("the instance has no lanes before its start")
-        return self._lane_jobs
+    def spark_threads(self) -> SparkThreads:
+        """Its threads and their jobs on Spark."""
+        if self._spark_threads is None:
+            raise RuntimeError("the instance has no threads before its start")
+        return self._spark_threads
 
     @property
     def listening(self) -> list[Address | None]:
-        """Where its lanes answer readers, and the driver those who look for a lane; the last is None before there is a table."""
+        """The query addresses of its threads, then the address of the store locator, which is None before the first table."""
         locator = None if self._tables is None else self._tables.locator_address
-        return [*(self.lane_jobs.query_address(lane) for lane in self.lane_jobs.lanes), locator]
+        return [*(self.spark_threads.query_address(thread) for thread in self.spark_threads.workers), locator]
 
     @property
     def session(self) -> SessionUse:

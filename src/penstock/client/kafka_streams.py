@@ -72,10 +72,10 @@ from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
 from penstock.runtime.node_serdes import check_serdes
 from penstock.runtime.offset_metadata import OffsetAndMetadata
-from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.driver.placement import SessionStoppedError
-from penstock.spark.driver.session import lanes_of
+from penstock.spark.driver.session import threads_of
 from penstock.spark.driver.session_use import SessionUse, check_session, take_session
+from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, BatchReport, ThreadReport
 from penstock.state.directory import StateDirectory
@@ -89,7 +89,7 @@ _log = logging.getLogger(__name__)
 # How long an application that wants all its instances to stop waits for its group to hear of it.
 _SHUTDOWN_SECONDS = 60.0
 _MISSING_SECONDS = 3.0
-# So long an instance waits for its lanes before it asks others for their work.
+# So long an instance waits for its threads before it asks others for their work.
 _JOIN_SECONDS = 60.0
 # So long `start` waits for the end of an application that was closed meanwhile.
 _CLOSE_SECONDS = 60.0
@@ -139,7 +139,7 @@ class KafkaStreams(QueryMethods):
         self._query_key = secrets.token_bytes(32)
         self._identity: Identity | None = None
         self._directory: StateDirectory | None = None
-        self._lane_jobs: LaneJobs | None = None
+        self._spark_threads: SparkThreads | None = None
         self._member: GroupMember | None = None
         self._loop: EventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -221,8 +221,8 @@ class KafkaStreams(QueryMethods):
 
         0. Check the settings, also those of Spark: what cannot work ends here, with nothing done.
         1. Lock the state folder, check and create topics, make the plan.
-        2. Make or take the SparkSession and its lanes.
-        3. Join the group, where others have the work as soon as there are lanes to take it.
+        2. Make or take the SparkSession and its threads.
+        3. Join the group, where others have the work as soon as there are threads to take it.
         """
         with self._life.lock:
             if self._life.state is not State.CREATED:
@@ -272,9 +272,9 @@ class KafkaStreams(QueryMethods):
         context = self._session.context
         self._identity = identity_for(context)
         self._say_starting("Spark: executors are looked for, and worker processes started")
-        lanes = lanes_of(context, wanted, len(prepared.plan.tasks()), self._life.refuse_if_closing)
-        threads = [self._threads.add() for _ in range(lanes)]
-        self._lane_jobs = LaneJobs(context, self._application(prepared), [thread.name for thread in threads])
+        count = threads_of(context, wanted, len(prepared.plan.tasks()), self._life.refuse_if_closing)
+        threads = [self._threads.add() for _ in range(count)]
+        self._spark_threads = SparkThreads(context, self._application(prepared), [thread.name for thread in threads])
         events = Events(
             self._on_running,
             self._on_rebalancing,
@@ -296,17 +296,17 @@ class KafkaStreams(QueryMethods):
             self._rates = self._web.history.rates
         else:
             self._inside.watch_reports(self._rates.reported)
-        loop = EventLoop(config, prepared.plan, self._lane_jobs, self._admin, self._offsets(prepared), events)
+        loop = EventLoop(config, prepared.plan, self._spark_threads, self._admin, self._offsets(prepared), events)
         self._loop = loop
         self._lags = InputLags(
             loop.tasks,
             lambda partitions: self._admin.committed(config["application.id"], partitions),
             lambda partitions: self._admin.reachable_ends(partitions, config.eos_enabled, known_only=True),
         )
-        stores = LocalStores(config, self._lane_jobs, loop)
+        stores = LocalStores(config, self._spark_threads, loop)
         self._queries = Queries(stores, self._locations, lambda: self._life.state)
         self._tables = StateTables(self._session, stores, self._locations)
-        self._inside.started(loop, self._lane_jobs, self._session, self._tables)
+        self._inside.started(loop, self._spark_threads, self._session, self._tables)
         loop.copies.directory = self._directory
         loop.copies.closed(prepared.plan.tasks())
         if prepared.global_topology is not None:
@@ -328,13 +328,13 @@ class KafkaStreams(QueryMethods):
         self._thread = threading.Thread(target=self._run_loop, name=f"{self._client_id}-event-loop", daemon=True)
         self._threads.set_all(ThreadState.STARTING)
         self._thread.start()
-        if lanes:
+        if threads:
             threading.Thread(target=self._join, name=f"{self._client_id}-join", daemon=True).start()
         if self._web is not None:
             running = RunningApplication(
                 self._queries,
                 self._topology.describe(),
-                self._lane_jobs,
+                self._spark_threads,
                 loop,
                 state=lambda: self._life.state,
                 failure=lambda: self._failure,
@@ -477,11 +477,11 @@ class KafkaStreams(QueryMethods):
         self._member.resubscribe(prepared.subscribed_topics)
 
     def _begin_anew(self, prepared: Prepared) -> None:
-        """Have the next generation of the group work by this plan, in lanes that know it."""
+        """Have the next generation of the group work by this plan, in threads that know it."""
         assert self._loop is not None
-        assert self._lane_jobs is not None
+        assert self._spark_threads is not None
         self._loop.replace_plan(prepared.plan, self._offsets(prepared))
-        self._lane_jobs.replace_application(self._application(prepared))
+        self._spark_threads.replace_application(self._application(prepared))
         self._prepared = prepared
         if self._queries is not None:
             self._queries.stores.forget()
@@ -618,7 +618,7 @@ class KafkaStreams(QueryMethods):
             thread_metadata(
                 self._client_id,
                 thread,
-                [loop.tasks.metadata(task) for task, lane in owners.items() if lane == thread.index],
+                [loop.tasks.metadata(task) for task, index in owners.items() if index == thread.index],
                 copies[number :: len(threads)],
                 round((now - waiting[thread.name]) * 1000) if thread.name in waiting else None,
             )
@@ -650,7 +650,7 @@ class KafkaStreams(QueryMethods):
         lags, rates, owners = self._lags(), self._rates.per_second(), loop.owners
         threads = []
         for thread in self._threads.all():
-            tasks = sorted(task for task, lane in owners.items() if lane == thread.index)
+            tasks = sorted(task for task, index in owners.items() if index == thread.index)
             known = [lags.tasks[task] for task in tasks if task in lags.tasks]
             threads.append(
                 ThreadRow(thread.name, thread.state.name, [*map(str, tasks)], sum(known) if known or not tasks else None)
@@ -808,11 +808,11 @@ class KafkaStreams(QueryMethods):
             self._traces.batch_done(thread, batch)
         self._inside.batch_done(thread, batch)
 
-    def _thread_name(self, lane: int | None) -> str | None:
-        thread = None if lane is None else self._threads.at(lane)
+    def _thread_name(self, index: int | None) -> str | None:
+        thread = None if index is None else self._threads.at(index)
         return None if thread is None else thread.name
 
-    def _on_failure(self, error: BaseException, lane: int | None) -> bool:
+    def _on_failure(self, error: BaseException, index: int | None) -> bool:
         """Whether to go on after a failure, as the handler decides; called on the event loop's thread.
 
         The end of a session that was made here is nobody's failure: another is made in its place. Nor is the end of a topic
@@ -821,7 +821,7 @@ class KafkaStreams(QueryMethods):
         if isinstance(error, MissingTopicError) and all(map(self._prepared.is_matched, error.topics)):
             self._topics_doubted.set()
             return True
-        if isinstance(error, SessionStoppedError) or (self._lane_jobs is not None and self._lane_jobs.has_ended):
+        if isinstance(error, SessionStoppedError) or (self._spark_threads is not None and self._spark_threads.has_ended):
             try:
                 if self._renew_session():
                     return True
@@ -831,9 +831,9 @@ class KafkaStreams(QueryMethods):
                 error = error if isinstance(error, SessionStoppedError) else SessionStoppedError()
             if not self._life.state.is_running_or_rebalancing:
                 return False  # it was closed meanwhile
-        thread = None if lane is None else self._threads.at(lane)
+        thread = None if index is None else self._threads.at(index)
         if self._traces is not None:
-            self._traces.failed(error, lane)
+            self._traces.failed(error, index)
         self._threads.failed += 1
         response = self._response_to(error)
         if response is StreamThreadExceptionResponse.REPLACE_THREAD and isinstance(error, SessionStoppedError):
@@ -853,20 +853,20 @@ class KafkaStreams(QueryMethods):
         return False
 
     def _renew_session(self) -> bool:
-        """Whether there is a new session in the place of one that has ended, with nothing open yet in its lanes.
+        """Whether there is a new session in the place of one that has ended, with nothing open yet in its threads.
 
         All who have failed with the old one may ask for it: it is made once.
         """
-        assert self._lane_jobs is not None
+        assert self._spark_threads is not None
         assert self._session is not None
         with self._renewing:
-            if not self._lane_jobs.has_ended:
+            if not self._spark_threads.has_ended:
                 return True
             if not self._session.is_renewable or not self._life.state.is_running_or_rebalancing:
                 return False
             _log.warning("Spark's session has ended, mostly because its JVM has died: a new one is made, and all goes on there")
             self._on_rebalancing()
-            if not renew_session(self._session, self._lane_jobs, self._config["task.timeout.ms"] / 1000, self._life):
+            if not renew_session(self._session, self._spark_threads, self._config["task.timeout.ms"] / 1000, self._life):
                 return False
             if self._tables is not None:
                 self._tables.renew()
@@ -941,7 +941,7 @@ class KafkaStreams(QueryMethods):
         with self._life.lock:  # who is about to join has done so, or will not
             self._ended.set()
             self._topics_doubted.set()
-        has_session = self._lane_jobs is None or not self._lane_jobs.has_ended
+        has_session = self._spark_threads is None or not self._spark_threads.has_ended
         if self._member is not None and (not has_session or self._life.state is State.PENDING_ERROR):
             self._member.close(leave=self._leave_group if has_session else True)
         if self._loop is not None:
@@ -953,10 +953,10 @@ class KafkaStreams(QueryMethods):
             self._tables.close()
         if self._queries is not None:
             self._queries.close()
-        if self._lane_jobs is not None and has_session:
-            self._lane_jobs.close(30)
-        elif self._lane_jobs is not None:
-            self._lane_jobs.forsake()
+        if self._spark_threads is not None and has_session:
+            self._spark_threads.close(30)
+        elif self._spark_threads is not None:
+            self._spark_threads.forsake()
         self._threads.set_all(ThreadState.DEAD)
         if self._member is not None:
             self._member.close(leave=self._leave_group)

@@ -6,17 +6,17 @@ import logging
 import time
 
 from penstock.client.client_life import ClientLife, ClosedWhileStartingError
-from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.driver.placement import SessionStoppedError
 from penstock.spark.driver.session_use import SessionUse
+from penstock.spark.driver.spark_threads import SparkThreads
 
 _log = logging.getLogger(__name__)
 
 _FIRST, _LONGEST = 0.2, 5.0
 
 
-def renew_session(use: SessionUse, lane_jobs: LaneJobs, patience: float, life: ClientLife) -> bool:
-    """Have a new session, and a lane_jobs with nothing open on it; tried again and again for `patience` seconds.
+def renew_session(use: SessionUse, spark_threads: SparkThreads, patience: float, life: ClientLife) -> bool:
+    """Have a new session, and a spark_threads with nothing open on it; tried again and again for `patience` seconds.
 
     False where the session is not to be made again, or the application is about to end.
     SessionStoppedError where no session could be made in all that time.
@@ -26,7 +26,7 @@ def renew_session(use: SessionUse, lane_jobs: LaneJobs, patience: float, life: C
         try:
             if not use.renew():
                 return False
-            lane_jobs.renew(use.context, life.refuse_if_closing)
+            spark_threads.renew(use.context, life.refuse_if_closing)
         except ClosedWhileStartingError:
             return False
         except Exception as exc:  # Spark and py4j have many of their own, and a JVM may die again

@@ -1,6 +1,6 @@
 """The stream threads of an application, as an operator sees them: their names, their states, which are alive.
 
-A stream thread is a lane of the lane_jobs. What is here knows nothing of Spark: it gives out names and keeps states.
+A stream thread is a thread of the spark_threads. What is here knows nothing of Spark: it gives out names and keeps states.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _ALLOWED = {
 
 
 class StreamThread:
-    """One stream thread: the lane of the same index, its name and its state.
+    """One stream thread: the thread of the same index, its name and its state.
 
     >>> thread = StreamThread("app", 0)
     >>> thread.name, thread.state.name
@@ -152,7 +152,7 @@ class StreamThreads:
         return [thread for thread in self.all() if thread.state.is_alive]
 
     def at(self, index: int) -> StreamThread | None:
-        """The thread of a lane."""
+        """The thread of a thread."""
         with self._lock:
             return self._threads.get(index)
 

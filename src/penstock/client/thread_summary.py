@@ -38,13 +38,13 @@ class ThreadSummary:
         done.polls += 1
         done.tasks += batch.tasks
 
-    def tell(self, lanes: Mapping[int, object]) -> None:
-        """Log what each of these lanes has done, if it is time for that."""
+    def tell(self, threads: Mapping[int, object]) -> None:
+        """Log what each of these threads has done, if it is time for that."""
         elapsed = self._now() - self._last
         if self._interval <= 0 or elapsed < self._interval:
             return
-        for lane in lanes:
-            name, done = self._name_of(lane), self._done.get(lane, _Done())
+        for thread in threads:
+            name, done = self._name_of(thread), self._done.get(thread, _Done())
             if name is not None:
                 _log.info(
                     "stream-thread [%s] Processed %d total records, ran %d punctuators, polled %d times and committed %d "

@@ -69,25 +69,25 @@ class BatchTraces:
         span.end(end)
 
     @_guarded
-    def failed(self, error: BaseException, lane: int | None) -> None:
+    def failed(self, error: BaseException, index: int | None) -> None:
         """A thread has failed."""
-        span = self._tracer.start_span("batch failed", attributes={**self._common, **self._thread(lane)})
+        span = self._tracer.start_span("batch failed", attributes={**self._common, **self._thread(index)})
         span.record_exception(error)
         span.set_status(self._trace.StatusCode.ERROR, str(error))
         span.end()
 
-    def _steps(self, below: Any, lane: int, batch: BatchReport, end: int) -> None:
+    def _steps(self, below: Any, index: int, batch: BatchReport, end: int) -> None:
         start = end - sum(_ns(batch.seconds.get(step, 0.0)) for step in _STEPS)
         for step in _STEPS:
             if step not in batch.seconds:
                 continue
             stop = start + _ns(batch.seconds[step])
-            attributes = {**self._common, **self._thread(lane), "penstock.records": batch.records}
+            attributes = {**self._common, **self._thread(index), "penstock.records": batch.records}
             self._tracer.start_span(step, context=below, start_time=start, attributes=attributes).end(stop)
             start = stop
 
-    def _thread(self, lane: int | None) -> dict[str, str]:
-        name = self._thread_name(lane)
+    def _thread(self, index: int | None) -> dict[str, str]:
+        name = self._thread_name(index)
         return {} if name is None else {"penstock.thread": name}
 
 

@@ -36,7 +36,7 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
         if not group.exists and not committed:
             fail(f"the brokers know no application {application_id}")
         ends = admin.log_ends([p for p in committed if p.topic in topics], merged.eos_enabled)
-        members = [(m.client_id.removesuffix("-consumer"), m.host, m.lanes, " ".join(m.tasks) or "-") for m in group.members]
+        members = [(m.client_id.removesuffix("-consumer"), m.host, m.threads, " ".join(m.tasks) or "-") for m in group.members]
         say(f"{application_id}: {_in_words(group.state, len(members))}, lag {_total(committed, ends)}")
         if members:
             show_table("Members", ("CLIENT", "HOST", "THREADS", "TASKS"), members)

@@ -104,7 +104,7 @@ def global_consumer_config(config: StreamsConfig, client_id: str) -> dict[str, A
 
 
 def producer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
-    """For the producer of a lane."""
+    """For the producer of a thread."""
     given = config.producer_configs(client_id)
     if config.eos_enabled:
         given.pop("delivery.timeout.ms", None)  # librdkafka bounds it by the transaction's
@@ -120,7 +120,7 @@ def producer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
 
 
 def max_poll_seconds(config: StreamsConfig) -> float:
-    """How long a turn of a lane may take before the lane counts as lost: `max.poll.interval.ms` of the main consumer."""
+    """How long a turn of a thread may take before the thread counts as lost: `max.poll.interval.ms` of the main consumer."""
     given = config.main_consumer_configs(config["application.id"], "").get("max.poll.interval.ms")
     return _DEFAULT_MAX_POLL_SECONDS if given is None else int(_plain(given)) / 1000
 

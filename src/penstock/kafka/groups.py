@@ -40,7 +40,7 @@ class MemberStatus:
     client_id: str
     host: str
     process_id: str
-    lanes: int
+    threads: int
     tasks: tuple[str, ...]
 
 

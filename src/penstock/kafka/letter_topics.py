@@ -11,7 +11,7 @@ from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import consumer_config, producer_config, reads_committed
 from penstock.kafka.fetch import FetchRange, RangeFetcher
-from penstock.kafka.produce import LaneProducer
+from penstock.kafka.produce import ThreadProducer
 from penstock.record import ProducedRecord, RawRecord
 
 _SECONDS = 8.0
@@ -79,7 +79,7 @@ class LetterTopics:
 
     def write(self, record: ProducedRecord) -> TopicPartition:
         """Write a record, and wait until brokers have it; tells where it is."""
-        producer = LaneProducer(self._producer, None)
+        producer = ThreadProducer(self._producer, None)
         try:
             producer.begin()
             producer.write([record])

@@ -1,4 +1,4 @@
-"""Write what tasks hand back: one producer per lane, transactional under exactly-once, idempotent otherwise."""
+"""Write what tasks hand back: one producer per thread, transactional under exactly-once, idempotent otherwise."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class Verdict(NamedTuple):
         return self.error.code() in _OF_A_BATCH
 
 
-class LaneProducer:
-    """The producer of one lane, kept for its life.
+class ThreadProducer:
+    """The producer of one thread, kept for its life.
 
     Under exactly-once a turn is `begin`, `write`, `commit`; under at-least-once `write` and `flush`. Where the brokers refuse
     records both end in a RecordsRefusedError: then `start_over`, and `write_one_by_one` tells which.
@@ -404,7 +404,7 @@ class LaneProducer:
             except KafkaException as exc:
                 error = exc.args[0]
                 retriable = error.retriable() and not error.txn_requires_abort() and not error.fatal()
-                # Given up in time, a lane is not held by a broker that is away; a new epoch finds out how the commit ended.
+                # Given up in time, a thread is not held by a broker that is away; a new epoch finds out how the commit ended.
                 if not retriable or time.monotonic() > deadline:
                     self._raise(doing, error, exc)
 
@@ -438,7 +438,7 @@ def _code_of(cause: BaseException | None) -> int | None:
 
 def fence(client_config: Mapping[str, Any], transactional_id: str) -> None:
     """Abort what is open under a transactional id, and keep out whoever still has it."""
-    LaneProducer(client_config, transactional_id).close()
+    ThreadProducer(client_config, transactional_id).close()
 
 
 def production_error(record: ProducedRecord, verdict: Verdict) -> ProductionError:

@@ -117,7 +117,7 @@ def member_security(translated: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: translated[key] for key, name in names.items() if key in translated}
     tokens = token_source(translated)
     if tokens is not None:
-        from penstock.kafka.member_tokens import MemberTokens  # lanes translate settings too, and do without kafka-python
+        from penstock.kafka.member_tokens import MemberTokens  # threads translate settings too, and do without kafka-python
 
         found["sasl_oauth_token_provider"] = MemberTokens(tokens)
     if tokens is not None or "sasl_plain_password" in found:

@@ -1,6 +1,6 @@
 """The certificate that the processes of one run of an application show each other on a network.
 
-It is made when the application starts, travels to the lanes with the application, and is gone with it. Both sides of a
+It is made when the application starts, travels to the threads with the application, and is gone with it. Both sides of a
 connection show it and take no other: there is no authority to trust and no name to check.
 
 The key pair comes from the driver's JVM, which is there wherever Spark is, through Java's public API; it also signs. The few
@@ -55,7 +55,7 @@ class Identity:
 
 
 def identity_for(spark: SparkContext) -> Identity | None:
-    """A new one where lanes and driver talk over a network; None on one machine, where they talk through files of their own."""
+    """A new one where threads and driver talk over a network; None on one machine, where they talk through files of their own."""
     return None if is_local(spark) else make_identity(spark)
 
 

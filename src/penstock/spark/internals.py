@@ -1,9 +1,9 @@
 """Every private name of Spark and pyspark that penstock uses: here and nowhere else, each with its reason.
 
-Spark's public Python API runs functions over data and leaves to Spark where, in which process and with which environment. A lane
-needs to know all three. What follows is as much of Spark's inside as that takes. `tests/spark_versions` tries each of it on every
-minor version there is (`make test-spark-versions`); a name that moves is bridged here. Spark's daemon alone is elsewhere
-(`pyspark_penstock/daemon.py`): it must not wait for penstock to be imported.
+Spark's public Python API does not choose the executor, the process and the environment of a function. A stream thread needs all
+three, so this module uses names inside Spark. `tests/spark_versions` tries each of them on every minor version
+(`make test-spark-versions`); a name that moves is bridged here. Only Spark's daemon is elsewhere (`pyspark_penstock/daemon.py`),
+because it must not import penstock.
 
 Two kinds of names count as private: what begins with an underscore in pyspark, and what pyspark itself reaches in the JVM, which
 is `private[spark]` in Scala and public only in the bytecode.
@@ -316,8 +316,8 @@ def _refusal(backend: Any, executor: str, summary: Any) -> str:
 def request_one_executor(spark: SparkContext) -> None:
     """Ask the cluster for one more executor.
 
-    With dynamic allocation Spark asks for none before there are tasks, and lanes wait for one before they have tasks. Without it
-    such an application never starts. (`requestExecutors` is a developer's API of the JVM that pyspark does not have.)
+    With dynamic allocation Spark requests executors only for waiting tasks, and threads get tasks only on an executor. Without
+    this request such an application never starts. (`requestExecutors` is a developer's API of the JVM which pyspark lacks.)
     """
     spark._jsc.sc().requestExecutors(1)
 
@@ -327,7 +327,7 @@ def groups_waiting(spark: SparkContext) -> set[str]:
 
     Asked of the scheduler itself, which has it from one moment to the next. `SparkContext.statusTracker()` would tell it too, up
     to ten seconds late: a task that begins within 100 ms of its stage is not counted before the next heartbeat. Without it nobody
-    could tell a lane that waits for a core from one that works.
+    could tell a thread that waits for a core from one that works.
     """
     return {group for group, count in _running_tasks(spark).items() if count == 0}
 
@@ -343,7 +343,7 @@ def group_runs(spark: SparkContext, group: str) -> bool:
 def anybody_waits(spark: SparkContext) -> bool:
     """Whether the scheduler has a task, of whatever job, that has not begun.
 
-    Without it a lane that stays would be left every two seconds, whether or not somebody else wants its core.
+    Without it a thread that stays would be left every two seconds, whether or not somebody else wants its core.
     """
     return any(tasks.numTasks() - tasks.tasksSuccessful() > tasks.runningTasks() for tasks in _task_sets(spark))
 
@@ -407,7 +407,7 @@ def own_executor_id() -> str:
     """Spark's id of the executor that this worker process belongs to; empty where it cannot be told.
 
     pyspark does not tell a task where it runs. YARN and Kubernetes say it in the environment, a standalone cluster only inside
-    the address of the executor's log. Without it a lane that Spark has put elsewhere would be opened there, beside its state.
+    the address of the executor's log. Without it a thread that Spark has put elsewhere would be opened there, beside its state.
     """
     told = os.environ.get("SPARK_EXECUTOR_ID")
     if told:
@@ -428,7 +428,7 @@ def is_executor(place: str | None) -> bool:
 def placed_rows(spark: SparkContext, places: Sequence[str | None]) -> RDD[int]:
     """As many rows (0, 1, 2 ...) as places, each in a partition of its own that prefers its place; None leaves it to Spark.
 
-    `makeRDD` with locations has no counterpart in Python. Without it Spark puts a lane's task on any executor with a free core.
+    `makeRDD` with locations has no counterpart in Python. Without it Spark puts a thread's task on any executor with a free core.
     """
     jvm = jvm_of(spark)
     rows = [
@@ -444,7 +444,7 @@ def anchor(spark: SparkContext, rows: RDD[int], place: str) -> bool:
     """Keep the row of `placed_rows` on its executor, so that jobs over it fail when that is lost; False where it is elsewhere.
 
     A task whose executor is lost Spark tries elsewhere at once, for which it starts a Python there: seconds of a core's time when
-    those who are there have the work of two, and for a lane that does no work there anyway. A row that is checkpointed where it
+    those who are there have the work of two, and for a thread that does no work there anyway. A row that is checkpointed where it
     is (`localCheckpoint`) is gone then, and the task fails before there is a Python. Where it is kept is where the scheduler
     would like to read it, which only that tells.
     """
@@ -471,7 +471,7 @@ def bytes_in_environment(rows: RDD[Any], function: Callable[[Iterator[Any]], Ite
     """An RDD whose function runs in a worker of this environment and yields bytes, for `first_of_partition`.
 
     It is what pyspark does when an RDD is asked for its JVM side, which takes the session's environment and no other. Without it
-    a lane could have a worker of its own only by changing the session's environment under the user's jobs.
+    a thread could have a worker of its own only by changing the session's environment under the user's jobs.
     """
     spark: Any = rows.ctx
     kept = _kept(spark)
@@ -526,10 +526,10 @@ def _kept(spark: SparkContext) -> _Kept:
 
 
 def own_daemon_id() -> int | None:
-    """The process id of the daemon that has forked this worker; None where Spark has started the worker by itself.
+    """The process id of the daemon that forked this worker; None if Spark started the worker directly.
 
-    A daemon is made for an environment, so that the one of a lane serves nobody else. It leads the process group of its workers.
-    Without it the daemons of lanes that are closed stay until the session ends: about 45 MB each.
+    Spark makes one daemon per environment, so the daemon of a stream thread serves only that thread. It leads the process group
+    of its worker. The daemon of a closed thread would stay until the session ends, with about 45 MB, so it is ended by this id.
     """
     main = sys.modules["__main__"].__spec__
     parent = os.getppid()

@@ -1,4 +1,4 @@
-"""Exceptions as data: told by a lane, made again in the driver without running anything that a message names.
+"""Exceptions as data: told by a thread, made again in the driver without running anything that a message names.
 
 Of an exception its class's name travels, and what it says; its arguments and attributes too where they are plain. The driver
 looks the class up among what it has imported already, imports nothing for it, and calls neither its `__new__` nor its

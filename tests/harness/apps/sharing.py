@@ -85,8 +85,8 @@ class Sharing:
 
     def places(self, name: str) -> list[str]:
         """The executors where an application has tasks."""
-        jobs = inside(self.applications[name]).lane_jobs
-        return sorted({str(jobs.lanes[thread].executor) for thread in jobs.working})
+        jobs = inside(self.applications[name]).spark_threads
+        return sorted({str(jobs.workers[thread].executor) for thread in jobs.working})
 
     def waiting(self, name: str) -> list[bool]:
         threads = self.applications[name].metadata_for_local_threads()

@@ -124,7 +124,7 @@ def tell_batches(reports: Mapping[int, ThreadReport]) -> None:
     for thread, report in reports.items():
         for batch in report.batches:
             place = {thread: [report.executor, report.worker]}
-            tell("turn", records=batch.records, seconds=round(batch.took, 3), lanes=place)
+            tell("turn", records=batch.records, seconds=round(batch.took, 3), threads=place)
 
 
 def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str | None) -> None:

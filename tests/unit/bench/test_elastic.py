@@ -20,7 +20,7 @@ def places(**executors: str) -> dict[int, str]:
     return {partition: executors.get(f"p{partition}", f"{partition % 3}@one") for partition in range(PARTITIONS)}
 
 
-def test_should_tell_gaps_after_each_event_apart_for_lanes_that_moved() -> None:
+def test_should_tell_gaps_after_each_event_apart_for_threads_that_moved() -> None:
     curve = Curve("penstock", 20.0, flowing((0, 5.0, 8.0), (1, 5.0, 5.8), (2, 12.0, 14.0)))
     curve.events = [(5.0, "added"), (12.0, "lost")]
     curve.places = [(0.0, places()), (6.0, places(p0="0@two")), (13.0, places(p0="0@two", p2="2@three"))]
@@ -28,10 +28,10 @@ def test_should_tell_gaps_after_each_event_apart_for_lanes_that_moved() -> None:
     assert (added.partitions, lost.partitions) == ((0,), (2,))
     assert [round(gap or 0, 1) for gap in (added.stayed, added.moved)] == [0.8, 3.0]
     assert [round(gap or 0, 1) for gap in (lost.stayed, lost.moved)] == [0.1, 2.0]
-    assert str(added) == "added: gap where the lane stayed 0.8 s, where it moved 3.0 s (partitions 0)"
+    assert str(added) == "added: gap where the thread stayed 0.8 s, where it moved 3.0 s (partitions 0)"
 
 
-def test_should_count_a_lane_that_moved_and_came_back_as_moved() -> None:
+def test_should_count_a_thread_that_moved_and_came_back_as_moved() -> None:
     curve = Curve("penstock", 20.0, flowing(), [(5.0, "lost")])
     curve.places = [(0.0, places()), (6.0, places(p4="1@two")), (7.0, places())]
     assert curve.moved(5.0, 20.0) == {4}

@@ -126,13 +126,13 @@ class Resident:
         return self.processes and not self.is_called and not (self.drains and self.has_begun)
 
 
-class LaneJobs:
+class SparkThreads:
     """Threads whose jobs run when they are told to, one after the other in each, and fail when they are told to."""
 
     def __init__(self, brokers: Brokers, plan: Plan, threads: int, exactly_once: bool) -> None:
         self._brokers, self._plan, self._exactly_once = brokers, plan, exactly_once
-        self.lanes: dict[int, Any] = {}
-        self.workers: dict[int, Worker] = {}
+        self.workers: dict[int, Any] = {}
+        self.processes: dict[int, Worker] = {}
         self.pending: dict[int, deque[Resident]] = {}
         self.application = SimpleNamespace(client_id="app", transactional_id=lambda thread: f"app-{thread}")
         self.updaters = SimpleNamespace(is_local=False, hosts=lambda: [""])
@@ -156,66 +156,66 @@ class LaneJobs:
         self.drained: list[int] = []
         """The threads that were told to read only repartition topics, in order."""
         for thread in range(threads):
-            self.add_lane(thread, f"t{thread + 1}")
+            self.add_thread(thread, f"t{thread + 1}")
 
     @property
     def hosts(self) -> dict[int, str]:
-        return dict.fromkeys(self.lanes, "")
+        return dict.fromkeys(self.workers, "")
 
     @property
     def neighbours(self) -> Counter[int]:
         return Counter()
 
-    def add_lane(self, index: int, name: str) -> None:
-        assert index not in self.lanes
-        self.lanes[index] = SimpleNamespace(name=name, last_used=float("inf"), executor=f"executor_host_{index}")
-        self.workers[index], self.pending[index] = Worker(), deque()
+    def add_thread(self, index: int, name: str) -> None:
+        assert index not in self.workers
+        self.workers[index] = SimpleNamespace(name=name, last_used=float("inf"), executor=f"executor_host_{index}")
+        self.processes[index], self.pending[index] = Worker(), deque()
 
-    def take_lane(self, index: int) -> Any:
-        return self.lanes.pop(index)
+    def take_thread(self, index: int) -> Any:
+        return self.workers.pop(index)
 
-    def end_lane(self, index: int, lane: Any, timeout: float = 10.0) -> None:
-        self.workers[index] = Worker()
+    def end_thread(self, index: int, thread: Any, timeout: float = 10.0) -> None:
+        self.processes[index] = Worker()
         while self.pending[index]:
             self.pending[index].popleft().future.cancel()
 
     def pass_on(self, index: int, successor: int, name: str) -> Future[bytes]:
-        assert successor not in self.lanes
-        self.lanes[successor] = self.lanes.pop(index)
-        self.lanes[successor].name = name
-        self.workers[successor], self.pending[successor] = Worker(), deque()
+        assert successor not in self.workers
+        self.workers[successor] = self.workers.pop(index)
+        self.workers[successor].name = name
+        self.processes[successor], self.pending[successor] = Worker(), deque()
 
         def close() -> None:
-            self.workers[index] = Worker()
+            self.processes[index] = Worker()
 
         return self._ask(Resident(successor, close=close))
 
-    def place_lane(self, index: int) -> bool:
+    def place_thread(self, index: int) -> bool:
         if self.is_alive(index):
             return False
-        self.lanes[index].executor += "_again"
+        self.workers[index].executor += "_again"
         self.refusals = {thread: why for thread, why in self.refusals.items() if thread != index}
         return True
 
     def is_alive(self, index: int) -> bool:
-        return self.lanes[index].executor not in self.lost and index not in self.refusals
+        return self.workers[index].executor not in self.lost and index not in self.refusals
 
     def lose_executor(self, index: int) -> None:
         """The executor of a thread is gone, with its worker."""
-        self.lost.add(self.lanes[index].executor)
-        self.workers[index] = Worker()
+        self.lost.add(self.workers[index].executor)
+        self.processes[index] = Worker()
         for job in list(self.pending[index]):
             self.fail(job, lost=True)
 
-    def lost_lanes(self) -> dict[int, str]:
-        found = {index: lane.executor for index, lane in self.lanes.items() if lane.executor in self.lost}
+    def lost_threads(self) -> dict[int, str]:
+        found = {index: thread.executor for index, thread in self.workers.items() if thread.executor in self.lost}
         for index in found:  # what runs there is cancelled
             for job in list(self.pending[index]):
                 self.fail(job, lost=True)
         return found
 
     def slots(self) -> int:
-        return len(self.lanes)
+        return len(self.workers)
 
     def better_places(self) -> dict[int, str]:
         return self.places
@@ -223,17 +223,17 @@ class LaneJobs:
     def close_worker(self, index: int) -> bool:
         assert not self.pending[index], "a worker is told to close that has a job"
         self.closed.append(index)
-        self.workers[index] = Worker()
+        self.processes[index] = Worker()
         return True
 
-    def move_lane(self, index: int, place: str) -> None:
-        assert not self.workers[index].tasks, "a thread moves that has something open"
-        self.lanes[index].executor = place
+    def move_thread(self, index: int, place: str) -> None:
+        assert not self.processes[index].tasks, "a thread moves that has something open"
+        self.workers[index].executor = place
         self.refusals = {thread: why for thread, why in self.refusals.items() if thread != index}
         self.places = {thread: other for thread, other in self.places.items() if thread != index}
 
     def doing(self, thread: int) -> str:
-        return f"task {max(self.workers[thread].tasks)} runs an operator"
+        return f"task {max(self.processes[thread].tasks)} runs an operator"
 
     def cancel(self, thread: int, reason: str) -> None:
         self.cancelled.append((thread, reason))
@@ -267,7 +267,7 @@ class LaneJobs:
 
     def reside(self, thread: int, number: int, tasks: Mapping[TaskId, TaskStart], group_metadata: bytes, **limits: Any) -> Any:
         owned = sorted(tasks)
-        if owned != sorted(self.workers[thread].tasks):
+        if owned != sorted(self.processes[thread].tasks):
             self.opened.append(owned)
         if limits["drains"]:
             self.drained.append(thread)
@@ -275,7 +275,7 @@ class LaneJobs:
         return self._ask(Resident(thread, number, dict(tasks), generation, limits["seconds"] > 0, limits["drains"]))
 
     def _ask(self, job: Resident) -> Future[Any]:
-        assert job.thread in self.lanes, "a job for a thread that is gone"
+        assert job.thread in self.workers, "a job for a thread that is gone"
         assert all(other.close is not None for other in self.pending[job.thread]), "two jobs in one thread"
         self.pending[job.thread].append(job)
         return job.future
@@ -295,7 +295,7 @@ class LaneJobs:
             self.advance(job)
         assert self.pending[job.thread].popleft() is job
         if job.report.failure is not None:
-            self.workers[job.thread] = Worker()
+            self.processes[job.thread] = Worker()
         job.future.set_result(job.report if job.close is None else b"")
 
     def fail(self, job: Resident, *, committed: bool = False, lost: bool = False, failure: Failure | None = None) -> None:
@@ -305,7 +305,7 @@ class LaneJobs:
                 self.advance(job)
             self.advance(job)
         assert self.pending[job.thread].popleft() is job
-        self.workers[job.thread] = Worker()
+        self.processes[job.thread] = Worker()
         if lost:
             job.future.set_exception(RuntimeError("the worker died"))
         else:
@@ -317,10 +317,10 @@ class LaneJobs:
         if job.close is not None:
             job.close()
             return
-        worker = self.workers[job.thread]
+        worker = self.processes[job.thread]
         worker.tasks = {task: at for task, at in worker.tasks.items() if task in job.starts}
         for task in job.starts.keys() - worker.tasks.keys():
-            for other, has in self.workers.items():
+            for other, has in self.processes.items():
                 assert other == job.thread or task not in has.tasks, f"{task} is open in two threads"
             worker.tasks[task] = at = dict(job.starts[task].offsets)
             if self._exactly_once and self._brokers.generation is None:
@@ -343,7 +343,7 @@ class LaneJobs:
         return False
 
     def _batch(self, job: Resident) -> None:
-        worker, read = self.workers[job.thread], Counter[str]()
+        worker, read = self.processes[job.thread], Counter[str]()
         self._restore(job, worker)
         for task in sorted(worker.running):
             for partition, at in worker.tasks[task].items():
@@ -411,7 +411,7 @@ class World:
         config = StreamsConfig(
             {"application.id": "app", "bootstrap.servers": "b:1", "processing.guarantee": guarantee, **settings}
         )
-        self.jobs_of = LaneJobs(self.brokers, self.plan, threads, self.exactly_once)
+        self.jobs_of = SparkThreads(self.brokers, self.plan, threads, self.exactly_once)
         self.background = Background()
         self.told: list[str] = []
         self.failures: list[tuple[BaseException, int | None]] = []
@@ -485,7 +485,7 @@ class World:
 
     def owned(self) -> dict[int, int]:
         """How many tasks the worker of each thread has open."""
-        return {thread: len(self.jobs_of.workers[thread].tasks) for thread in sorted(self.jobs_of.lanes)}
+        return {thread: len(self.jobs_of.processes[thread].tasks) for thread in sorted(self.jobs_of.workers)}
 
     def play(self) -> None:
         """Each thread goes round its loop once; those that are called back, or only open, end their jobs."""

@@ -31,34 +31,34 @@ def bound_world(clock: list[float], **settings: Any) -> World:
 
 def opened(world: World) -> dict[TaskId, Any]:
     """The open tasks of `orders`, each as its worker knows it since it was opened."""
-    return {task: worker.tasks[task] for worker in world.jobs_of.workers.values() for task in ORDERS if task in worker.tasks}
+    return {task: worker.tasks[task] for worker in world.jobs_of.processes.values() for task in ORDERS if task in worker.tasks}
 
 
 def test_should_spread_tasks_that_cannot_move_from_the_start(clock: list[float]) -> None:
     world = bound_world(clock)
     assert sorted(world.loop.owners[task] for task in ORDERS) == [0, 1]
-    others = {lane for task, lane in world.loop.owners.items() if task not in ORDERS}
+    others = {thread for task, thread in world.loop.owners.items() if task not in ORDERS}
     assert len(others) == 1, "the others are together while one thread can carry the load"
 
 
 def test_should_not_move_a_task_with_the_load(clock: list[float]) -> None:
     world = bound_world(clock)
-    before, lanes = opened(world), {task: world.loop.owners[task] for task in ORDERS}
+    before, threads = opened(world), {task: world.loop.owners[task] for task in ORDERS}
     for spread in (True, False, True):
         world.loop.tasks.spread.wants = lambda *_, spread=spread, **__: spread  # type: ignore[method-assign]
         world.clock[0] += 6.0
         world.settle(50)
-        others = {lane for task, lane in world.loop.owners.items() if task not in ORDERS}
+        others = {thread for task, thread in world.loop.owners.items() if task not in ORDERS}
         assert len(others) == (3 if spread else 1)
-        assert {task: world.loop.owners[task] for task in ORDERS} == lanes
+        assert {task: world.loop.owners[task] for task in ORDERS} == threads
     assert all(opened(world)[task] is before[task] for task in ORDERS), "it was never closed"
 
 
-def test_should_not_move_a_lane_to_an_executor_that_has_come(clock: list[float]) -> None:
+def test_should_not_move_a_thread_to_an_executor_that_has_come(clock: list[float]) -> None:
     world = bound_world(clock)
     before = opened(world)
     moved: list[int] = []
-    world.jobs_of.move_lane = lambda index, place: moved.append(index)  # type: ignore[method-assign]
+    world.jobs_of.move_thread = lambda index, place: moved.append(index)  # type: ignore[method-assign]
     world.jobs_of.places = {0: "executor_host_7", 1: "executor_host_8"}
     world.clock[0] += 6.0
     world.settle(50)
@@ -68,10 +68,10 @@ def test_should_not_move_a_lane_to_an_executor_that_has_come(clock: list[float])
 
 def test_should_move_a_task_when_its_thread_is_removed(clock: list[float]) -> None:
     world = bound_world(clock)
-    lane = world.loop.owners[ORDERS[0]]
-    world.loop.tasks.leave_for_good(lane)
-    assert world.loop.owners[ORDERS[0]] != lane
-    assert world.loop.owners[ORDERS[1]] != lane
+    thread = world.loop.owners[ORDERS[0]]
+    world.loop.tasks.leave_for_good(thread)
+    assert world.loop.owners[ORDERS[0]] != thread
+    assert world.loop.owners[ORDERS[1]] != thread
 
 
 @pytest.fixture
@@ -81,13 +81,13 @@ def on_disk() -> StateReplicas:
     plan = Plan({0: counting}, {"clicks": 4}, bound={0: StateBound.HOST})
     config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1"})
     application = SimpleNamespace(client_id="client")
-    lane_jobs: Any = SimpleNamespace(updaters=None, application=application, hosts={}, neighbours=Counter())
+    spark_threads: Any = SimpleNamespace(updaters=None, application=application, hosts={}, neighbours=Counter())
     admin: Any = SimpleNamespace(log_ends=lambda partitions, committed: {})
-    return StateReplicas(config, plan, lane_jobs, admin, StandbyEvents())
+    return StateReplicas(config, plan, spark_threads, admin, StandbyEvents())
 
 
 def test_should_move_state_on_disk_between_the_threads_of_a_host(on_disk: StateReplicas) -> None:
-    on_disk._lane_jobs.hosts = {0: "a", 1: "a"}  # type: ignore[misc]
+    on_disk._spark_threads.hosts = {0: "a", 1: "a"}  # type: ignore[misc]
     on_disk.opened(dict.fromkeys(TASKS, 0))
     assert sorted(on_disk.placement(TASKS, True, dict.fromkeys(TASKS, 0)).owners.values()) == [0, 0, 1, 1]
 
@@ -96,7 +96,7 @@ def test_should_move_state_on_disk_between_the_threads_of_a_host(on_disk: StateR
 def test_should_not_move_state_on_disk_to_another_host(on_disk: StateReplicas, spread: bool) -> None:
     """It would be empty there: nothing can restore it."""
     before = {TASKS[0]: 0, TASKS[1]: 0, TASKS[2]: 0, TASKS[3]: 1}
-    on_disk._lane_jobs.hosts = {0: "a", 1: "b", 2: "a"}  # type: ignore[misc]
+    on_disk._spark_threads.hosts = {0: "a", 1: "b", 2: "a"}  # type: ignore[misc]
     on_disk.opened(before)
     assert on_disk.placement(TASKS, spread, before).owners == before
     without = on_disk.placement(TASKS, spread, before, without=[0]).owners

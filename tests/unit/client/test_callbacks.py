@@ -1,6 +1,6 @@
 """Callbacks of the user on the client's threads: whatever one of them raises, at any call, reaches the exception handler.
 
-The client is real, over a played group, played brokers and played lanes. `tests/unit/spark/test_callbacks.py` has the callbacks
+The client is real, over a played group, played brokers and played threads. `tests/unit/spark/test_callbacks.py` has the callbacks
 in workers.
 """
 
@@ -73,7 +73,7 @@ class Client:
         streams.set_uncaught_exception_handler(lambda error: self.asked.append(error) or response)
         streams._life.state = State.REBALANCING
         streams._loop, streams._member = world.loop, world.loop.member
-        for _ in world.jobs_of.lanes:
+        for _ in world.jobs_of.workers:
             streams._threads.add().set_state(ThreadState.STARTING)
         events = world.events
         events.on_running, events.on_rebalancing, events.on_failure = (
@@ -90,7 +90,7 @@ class Client:
         open_ = world.jobs_of._open
 
         def opened(job: Resident) -> None:
-            before = set(world.jobs_of.workers[job.thread].tasks)
+            before = set(world.jobs_of.processes[job.thread].tasks)
             open_(job)
             progress = tuple(
                 RestoreProgress(task, "store", TopicPartition("changelog", task.partition), 0, 5, 10, 5)
@@ -103,7 +103,7 @@ class Client:
         world.assign()
 
     def go_on(self) -> None:
-        """Let a lane fail in a way that passes, and begin anew; copies come and go."""
+        """Let a thread fail in a way that passes, and begin anew; copies come and go."""
         copy = Loaded(TaskId(9, 0), "store", TopicPartition("changelog", 0), 0, 5, 10, 5)
         for _ in range(20):
             self.standbys.on_start(copy)
@@ -128,7 +128,7 @@ class Client:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lanes that fail again and again begin anew at once, and for as long as it takes."""
+    """Threads that fail again and again begin anew at once, and for as long as it takes."""
     monkeypatch.setattr("penstock.client.scheduling.backoff.Backoff.rests", property(lambda self: False))
     monkeypatch.setattr("penstock.client.scheduling.backoff.Backoff.failing_seconds", property(lambda self: 0.0))
 
@@ -183,10 +183,10 @@ def test_should_not_take_what_a_callback_raises_for_a_failure_that_passes(
 
 def test_should_replace_the_thread_whose_task_has_a_restore_listener_that_raises(clock: list[float]) -> None:
     client = Client(clock, REPLACE_THREAD, "on_restore_start", Raising(1, Away()))
-    before = set(client.world.jobs_of.lanes)
+    before = set(client.world.jobs_of.workers)
     client.world.settle()
-    assert len(client.world.jobs_of.lanes) == 2
-    assert client.world.jobs_of.lanes.keys() != before
+    assert len(client.world.jobs_of.workers) == 2
+    assert client.world.jobs_of.workers.keys() != before
     assert client.streams._threads.failed == 1
 
 
@@ -194,7 +194,7 @@ def test_should_go_on_where_a_restore_listener_raises_while_a_thread_is_released
     """That is within the recovery from another failure."""
     client = Client(clock, REPLACE_THREAD, "on_restore_suspended", Raising(1, Away()))
     client.restores_on = True
-    client.world.until(lambda: client.world.jobs_of.workers[0].tasks or client.world.jobs())
+    client.world.until(lambda: client.world.jobs_of.processes[0].tasks or client.world.jobs())
     for _ in range(20):
         client.world.step()
         client.world.do_background()

@@ -28,7 +28,7 @@ def started(clock: list[float], threads: int, guarantee: str = "exactly_once_v2"
     return world
 
 
-def test_should_move_the_tasks_of_a_lane_that_goes(clock: list[float]) -> None:
+def test_should_move_the_tasks_of_a_thread_that_goes(clock: list[float]) -> None:
     world = started(clock, 2)
     assert world.owned() == {0: TASKS, 1: 0}
     change(world, 0)
@@ -40,7 +40,7 @@ def test_should_move_the_tasks_of_a_lane_that_goes(clock: list[float]) -> None:
     assert world.told[3:] == ["rebalancing", "running"]
 
 
-def test_should_wait_without_lanes_and_open_everything_in_a_new_one(clock: list[float]) -> None:
+def test_should_wait_without_threads_and_open_everything_in_a_new_one(clock: list[float]) -> None:
     world = started(clock, 1)
     change(world, 0)
     assert world.owned() == {}
@@ -48,7 +48,7 @@ def test_should_wait_without_lanes_and_open_everything_in_a_new_one(clock: list[
     assert world.owned() == {0: TASKS}
 
 
-def test_should_change_lanes_between_generations_and_while_paused(clock: list[float]) -> None:
+def test_should_change_threads_between_generations_and_while_paused(clock: list[float]) -> None:
     world = World(clock, threads=1, guarantee="at_least_once")
     change(world, 1, "t2")
     world.assign()
@@ -68,17 +68,17 @@ def test_should_change_lanes_between_generations_and_while_paused(clock: list[fl
     assert world.owned() == {0: 1}
 
 
-def test_should_say_which_lane_failed_and_go_on_in_the_one_that_replaces_it(clock: list[float]) -> None:
+def test_should_say_which_thread_failed_and_go_on_in_the_one_that_replaces_it(clock: list[float]) -> None:
     world = World(clock, threads=2)
     world.on_failure = lambda error, thread: world.loop.replace_thread(thread or 0, 2, "t3") is None
     world.assign()
     world.step()
     world.jobs_of.fail(next(job for job in world.jobs() if job.thread == 1))
     world.settle(30)
-    ((error, lane),) = world.failures
+    ((error, index),) = world.failures
     assert isinstance(error, ProcessingError)
-    assert lane == 1
-    assert set(world.jobs_of.lanes) == {0, 2}
+    assert index == 1
+    assert set(world.jobs_of.workers) == {0, 2}
     assert world.told[-1:] == ["running"]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.assignment.group_assignment import GroupAssignor, member_tags, tasks_to_lanes
+from penstock.client.assignment.group_assignment import GroupAssignor, member_tags, tasks_to_threads
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError
 from penstock.ids import TaskId, TopicPartition
@@ -100,13 +100,13 @@ def test_should_keep_copies_by_tags() -> None:
         assert zone[runs] != zone[copy]
 
 
-def test_should_gather_tasks_in_one_lane_and_spread_them_again() -> None:
+def test_should_gather_tasks_in_one_thread_and_spread_them_again() -> None:
     tasks = PLAN.tasks()
-    together = tasks_to_lanes(tasks, [0, 1], False, {})
+    together = tasks_to_threads(tasks, [0, 1], False, {})
     assert set(together.values()) == {0}
-    spread = tasks_to_lanes(tasks, [0, 1], True, together)
+    spread = tasks_to_threads(tasks, [0, 1], True, together)
     assert sorted(spread.values()) == [0, 0, 1, 1]
-    assert tasks_to_lanes(tasks, [0, 1], True, spread) == spread
+    assert tasks_to_threads(tasks, [0, 1], True, spread) == spread
 
 
 told_tasks = st.sampled_from([*TASKS, TaskId(9, 9)])

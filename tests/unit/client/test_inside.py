@@ -17,8 +17,8 @@ def test_should_be_there_before_the_start_with_nothing_in_it() -> None:
     assert (view.client_id, view.tasks, view.fetched, view.generation, view.polls) == ("me", {}, {}, -1, 0)
     assert view.membership is None
     assert not view.is_processing
-    with pytest.raises(RuntimeError, match="no lanes before its start"):
-        view.lane_jobs  # noqa: B018 - it is asked for
+    with pytest.raises(RuntimeError, match="no threads before its start"):
+        view.spark_threads  # noqa: B018 - it is asked for
     with pytest.raises(RuntimeError, match="no session before its start"):
         view.session  # noqa: B018 - it is asked for
 

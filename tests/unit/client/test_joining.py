@@ -45,7 +45,7 @@ def test_should_leave_others_their_work_until_it_can_do_it() -> None:
     wait_until(lambda: not thread.is_alive(), "it joins")
 
 
-def test_should_not_wait_for_lanes_after_its_end() -> None:
+def test_should_not_wait_for_threads_after_its_end() -> None:
     ended = threading.Event()
     thread = joining(lambda: True, lambda: False, ended)
     ended.set()

@@ -1,4 +1,4 @@
-"""Lanes that are lost, by a turn that does not end or with their executor, or that move: the others go on, nothing is lost."""
+"""Threads that are lost, by a turn that does not end or with their executor, or that move: the others go on, nothing is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ORDERS = TaskId(2, 0), TaskId(2, 1)
 
 
 def running_world(clock: list[float], guarantee: str, **settings: object) -> World:
-    """Three lanes that work, with a task that reads by itself in two of them."""
+    """Three threads that work, with a task that reads by itself in two of them."""
     world = World(clock, threads=3, guarantee=guarantee, **{"task.spread": "always", **settings})
     world.on_failure = lambda error, thread: True
     world.assign()
@@ -46,7 +46,7 @@ def test_should_end_a_turn_that_takes_longer_than_max_poll_interval_and_say_what
     assert not world.jobs_of.cancelled
     with caplog.at_level(logging.ERROR):
         work_on(world, ORDERS[1], 4.0)
-    assert [lane for lane, _ in world.jobs_of.cancelled] == [stuck]
+    assert [thread for thread, _ in world.jobs_of.cancelled] == [stuck]
     said = world.jobs_of.cancelled[0][1]
     assert "a residency with" in said
     assert "max.poll.interval.ms (5 s)" in said
@@ -54,7 +54,7 @@ def test_should_end_a_turn_that_takes_longer_than_max_poll_interval_and_say_what
     assert said in caplog.text
     world.settle()
     consumed_once(world)
-    assert {lane for _, lane in world.failures} <= {stuck}
+    assert {thread for _, thread in world.failures} <= {stuck}
     assert world.told[-1] == "running"
 
 
@@ -62,7 +62,7 @@ def test_should_not_end_a_turn_that_waits_for_a_core(clock: list[float]) -> None
     world = running_world(clock, "exactly_once_v2", **{"max.poll.interval.ms": 5_000})
     waits, _ = (world.loop.owners[task] for task in ORDERS)
     world.jobs_of.deaf = {waits}
-    world.jobs_of.waits.seconds[world.jobs_of.lanes[waits].name] = 1.0
+    world.jobs_of.waits.seconds[world.jobs_of.workers[waits].name] = 1.0
     world.produce("orders", 0, 3)
     work_on(world, ORDERS[1], 8.0)
     assert not world.jobs_of.cancelled
@@ -72,16 +72,16 @@ def test_should_not_end_a_turn_that_waits_for_a_core(clock: list[float]) -> None
 
 
 @GUARANTEES
-def test_should_leave_lanes_alone_that_stay_when_an_executor_is_lost(clock: list[float], guarantee: str) -> None:
+def test_should_leave_threads_alone_that_stay_when_an_executor_is_lost(clock: list[float], guarantee: str) -> None:
     world = running_world(clock, guarantee)
     lost, stays = (world.loop.owners[task] for task in ORDERS)
-    kept = dict(world.jobs_of.workers[stays].tasks)
+    kept = dict(world.jobs_of.processes[stays].tasks)
     world.jobs_of.lose_executor(lost)
     world.jobs_of.deaf = {lost}  # its new worker takes its time
     opened = len(world.jobs_of.opened)
     work_on(world, ORDERS[1], 8.0)
     assert world.loop.owners[ORDERS[0]] != lost, "the others have what it had"
-    still = world.jobs_of.workers[stays].tasks
+    still = world.jobs_of.processes[stays].tasks
     assert all(still[task] is positions for task, positions in kept.items()), "what stayed was never closed"
     assert all(task in tasks for tasks in world.jobs_of.opened[opened:] for task in kept if ORDERS[1] in tasks)
     world.jobs_of.deaf = set()
@@ -91,18 +91,18 @@ def test_should_leave_lanes_alone_that_stay_when_an_executor_is_lost(clock: list
 
 
 @GUARANTEES
-def test_should_move_one_lane_after_the_other_when_others_work_on_its_tasks(clock: list[float], guarantee: str) -> None:
+def test_should_move_one_thread_after_the_other_when_others_work_on_its_tasks(clock: list[float], guarantee: str) -> None:
     world = running_world(clock, guarantee)
-    tasks, move = world.loop.tasks, world.jobs_of.move_lane
+    tasks, move = world.loop.tasks, world.jobs_of.move_thread
     moved: list[int] = []
 
-    def move_lane(index: int, place: str) -> None:
+    def move_thread(index: int, place: str) -> None:
         assert all(map(tasks.is_ready, tasks.owners)), "nobody works on what it had"
-        assert all(lane.is_open for lane in tasks.threads.values()), "another is on its way"
+        assert all(thread.is_open for thread in tasks.threads.values()), "another is on its way"
         moved.append(index)
         move(index, place)
 
-    world.jobs_of.move_lane = move_lane  # type: ignore[method-assign]
+    world.jobs_of.move_thread = move_thread  # type: ignore[method-assign]
     world.jobs_of.places = {1: "executor_host_7", 2: "executor_host_8"}
     world.clock[0] += 6.0
     for task in ORDERS:
@@ -134,7 +134,7 @@ def test_should_take_a_thread_at_once_from_an_executor_that_gets_no_more_tasks(
         world.until(lambda: any(job.processes and job.has_begun for job in world.jobs_of.pending[leaves]))
     else:
         world.settle()
-    kept = dict(world.jobs_of.workers[stays].tasks)
+    kept = dict(world.jobs_of.processes[stays].tasks)
     refuse(world, leaves)
     jobs = world.jobs_of.opened[:]
     world.clock[0] += 1.1
@@ -142,8 +142,8 @@ def test_should_take_a_thread_at_once_from_an_executor_that_gets_no_more_tasks(
     assert world.jobs_of.opened[: len(jobs)] == jobs, "its tasks are closed without a Spark job"
     for task in ORDERS:
         work_on(world, task, 1.0)
-    assert world.jobs_of.lanes[leaves].executor == f"executor_host_{leaves + 5}"
-    still = world.jobs_of.workers[stays].tasks
+    assert world.jobs_of.workers[leaves].executor == f"executor_host_{leaves + 5}"
+    still = world.jobs_of.processes[stays].tasks
     assert all(still[task] is positions for task, positions in kept.items() if task in still)
     assert not world.failures
     world.settle()
@@ -172,7 +172,7 @@ def test_should_end_a_job_that_waits_for_an_executor_which_gets_no_more_tasks(cl
     world = running_world(clock, "exactly_once_v2")
     waits, _ = (world.loop.owners[task] for task in ORDERS)
     world.jobs_of.deaf = {waits}
-    world.jobs_of.waits.seconds[world.jobs_of.lanes[waits].name] = 1.0
+    world.jobs_of.waits.seconds[world.jobs_of.workers[waits].name] = 1.0
     world.produce("orders", 0, 3)
     world.until(lambda: any(job.processes for job in world.jobs_of.pending[waits]))
     refuse(world, waits)
@@ -199,7 +199,7 @@ def test_should_begin_only_one_thread_while_it_can_carry_the_load_with_dynamic_a
     """Workers of the others would wait for executors that are only there when tasks wait for them."""
     world = elastic_world(clock)
     assert world.told == ["running"]
-    assert [len(world.jobs_of.workers[thread].tasks) > 0 for thread in range(3)] == [True, False, False]
+    assert [len(world.jobs_of.processes[thread].tasks) > 0 for thread in range(3)] == [True, False, False]
     assert [thread.phase.name for thread in world.loop.tasks.threads.values()] == ["RUNNING", "CREATED", "CREATED"]
     world.loop.tasks.spread.pin("a record took long")
     work_on(world, ORDERS[0], 3.0)
@@ -237,7 +237,7 @@ def test_should_begin_on_another_executor_if_its_own_has_no_core(clock: list[flo
     world.jobs_of.places = {1: "executor_host_9"}
     world.clock[0] += 1.1
     world.until(lambda: world.jobs_of.cancelled)
-    assert world.jobs_of.lanes[1].executor == "executor_host_9"
+    assert world.jobs_of.workers[1].executor == "executor_host_9"
     world.jobs_of.waits.seconds.clear()
     world.settle()
     assert world.told == ["running"]

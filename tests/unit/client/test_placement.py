@@ -9,7 +9,7 @@ MUCH = dict.fromkeys(TASKS, 100_000)
 ON_A = {task: {"a": 0} for task in TASKS}
 
 
-def test_should_move_freely_between_lanes_of_one_host() -> None:
+def test_should_move_freely_between_threads_of_one_host() -> None:
     found = place(TASKS, {0: "a", 1: "a"}, True, dict.fromkeys(TASKS, 0), KnownState(MUCH, ON_A), AssignorSettings())
     assert sorted(found.owners.values()) == [0, 0, 1, 1]
     assert not found.copies
@@ -23,7 +23,7 @@ def test_should_warm_up_on_another_host_before_a_task_moves_there() -> None:
     assert list(first.copies.values()) == ["b", "b"]
     warm = {task: {"a": 0, **({"b": 3} if task in first.copies else {})} for task in TASKS}
     second = place(TASKS, {0: "a", 1: "b"}, True, before, KnownState(MUCH, warm), AssignorSettings())
-    assert {task for task, lane in second.owners.items() if lane == 1} == set(first.copies)
+    assert {task for task, thread in second.owners.items() if thread == 1} == set(first.copies)
     assert not second.is_waiting
 
 
@@ -53,7 +53,7 @@ def test_should_gather_tasks_when_their_state_is_at_home() -> None:
     assert set(place(TASKS, {0: "a", 1: "b"}, False, before, KnownState(MUCH, lags), AssignorSettings()).owners.values()) == {0}
 
 
-def test_should_know_lanes_by_their_number() -> None:
+def test_should_know_threads_by_their_number() -> None:
     found = place(TASKS, {1: "a", 5: "b"}, True, {**dict.fromkeys(TASKS, 3), TASKS[0]: 5}, KnownState({}, {}), AssignorSettings())
     assert found.owners[TASKS[0]] == 5
     assert sorted(found.owners.values()) == [1, 1, 5, 5]
@@ -69,9 +69,11 @@ def test_should_put_tasks_without_state_anywhere() -> None:
 
 
 @pytest.mark.parametrize("hosts", [("a", "a", "a"), ("a", "b", "c")])
-def test_should_keep_tasks_together_in_the_lane_that_is_preferred(hosts: tuple[str, ...]) -> None:
+def test_should_keep_tasks_together_in_the_thread_that_is_preferred(hosts: tuple[str, ...]) -> None:
     """On the executors of the others another application of the session works."""
     tasks = [TaskId(0, partition) for partition in range(3)]
-    lanes = {lane: hosts[lane] for lane in (2, 0, 1)}
-    assert set(place(tasks, lanes, False, {}, KnownState({}, {}), AssignorSettings()).owners.values()) == {2}
-    assert set(place(tasks, lanes, False, dict.fromkeys(tasks, 1), KnownState({}, {}), AssignorSettings()).owners.values()) == {1}
+    threads = {thread: hosts[thread] for thread in (2, 0, 1)}
+    assert set(place(tasks, threads, False, {}, KnownState({}, {}), AssignorSettings()).owners.values()) == {2}
+    assert set(place(tasks, threads, False, dict.fromkeys(tasks, 1), KnownState({}, {}), AssignorSettings()).owners.values()) == {
+        1
+    }

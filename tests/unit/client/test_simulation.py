@@ -67,7 +67,7 @@ def test_should_lose_nothing_while_threads_come_and_go(clock: list[float], seed:
             world.loop.change_threads(ThreadChange(free[0], f"t{free[0] + 1}"))
     world.settle(300)
     consumed_once(world)
-    assert {thread for thread, worker in world.jobs_of.workers.items() if worker.tasks} <= threads
+    assert {thread for thread, worker in world.jobs_of.processes.items() if worker.tasks} <= threads
 
 
 @pytest.mark.parametrize("seed", seeds(8, 100))
@@ -86,12 +86,12 @@ def test_should_lose_nothing_while_threads_that_fail_are_replaced(clock: list[fl
 
     world.on_failure = replace
     world.assign()
-    threads = len(world.jobs_of.lanes)
+    threads = len(world.jobs_of.workers)
     world.shake(chance, 600, failures=0.2)
     world.settle(300)
     consumed_once(world)
     assert sorted(left) == sorted(replaced)
-    assert len(world.jobs_of.lanes) == threads
+    assert len(world.jobs_of.workers) == threads
     assert world.told[-1] == "running"
 
 
@@ -219,7 +219,7 @@ def test_should_restore_nothing_while_paused(clock: list[float]) -> None:
     world.loop.pause(True)
     world.assign()
     world.settle(50)
-    assert not world.jobs_of.workers[0].running
+    assert not world.jobs_of.processes[0].running
     world.loop.pause(False)
     world.jobs_of.restores = 0
     world.settle(50)
@@ -283,7 +283,7 @@ def test_should_empty_a_thread_that_goes_to_another_executor_and_use_it_there(cl
     world.shake(chance, 300, failures=0.05)
     world.settle(300)
     assert not world.jobs_of.places
-    assert all(worker.tasks for worker in world.jobs_of.workers.values())
+    assert all(worker.tasks for worker in world.jobs_of.processes.values())
     consumed_once(world)
 
 
@@ -325,12 +325,12 @@ def test_should_leave_a_thread_whose_executor_is_gone_until_it_has_another(clock
         world.produce("orders", 0, 5)
         world.produce("orders", 1, 5)
         world.until(lambda: any(job.thread == 1 for job in world.residents()))
-    places = world.jobs_of.place_lane
-    world.jobs_of.place_lane = lambda index: False  # type: ignore[method-assign]  # for now there is no other executor
+    places = world.jobs_of.place_thread
+    world.jobs_of.place_thread = lambda index: False  # type: ignore[method-assign]  # for now there is no other executor
     world.jobs_of.lose_executor(1)
     world.jobs_of.deaf = {1}
     world.until(lambda: set(world.loop.owners.values()) == {0})
-    world.jobs_of.place_lane = places  # type: ignore[method-assign]
+    world.jobs_of.place_thread = places  # type: ignore[method-assign]
     owners = []
     for _ in range(60):
         world.settle(1)

@@ -28,8 +28,8 @@ def lags() -> dict[TaskId, int]:
 @pytest.fixture
 def copies(lags: dict[TaskId, int]) -> StateReplicas:
     config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", "acceptable.recovery.lag": 5_000})
-    lane_jobs: Any = SimpleNamespace(updaters=None, application=SimpleNamespace(client_id="client"))
-    made = StateReplicas(config, PLAN, lane_jobs, None, StandbyEvents())  # type: ignore[arg-type]
+    spark_threads: Any = SimpleNamespace(updaters=None, application=SimpleNamespace(client_id="client"))
+    made = StateReplicas(config, PLAN, spark_threads, None, StandbyEvents())  # type: ignore[arg-type]
     made.standbys.lag = lags.get  # type: ignore[method-assign]
     made.expect(Membership(1, b"", (), copies=(TaskId(0, 0), TaskId(0, 1))))
     return made
@@ -95,7 +95,7 @@ def test_should_look_often_only_while_a_task_waits_for_its_copy(copies: StateRep
     hurried: list[bool] = []
     copies.standbys.hurry = hurried.append  # type: ignore[method-assign]
     copies.standbys.want = lambda *_: None  # type: ignore[method-assign]
-    copies._lane_jobs.hosts = {0: "a", 1: "b"}  # type: ignore[misc]
+    copies._spark_threads.hosts = {0: "a", 1: "b"}  # type: ignore[misc]
     task, membership = TaskId(0, 0), Membership(1, b"", (TaskId(0, 0),))
     copies.choose(Placement({task: 0}, {task: "b"}, is_waiting=waits), membership)
     copies.keep(membership, {task: 0})

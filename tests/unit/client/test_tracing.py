@@ -14,8 +14,8 @@ def config(**more: Any) -> StreamsConfig:
     return StreamsConfig({"application.id": "shop", "bootstrap.servers": "b:9", **more})
 
 
-def thread_name(lane: int | None) -> str | None:
-    return None if lane is None else f"thread-{lane + 1}"
+def thread_name(thread: int | None) -> str | None:
+    return None if thread is None else f"thread-{thread + 1}"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from penstock.kafka import groups, membership, produce
 from penstock.kafka.abandon import AbandonedError, call_within, close_within
 from penstock.kafka.groups import Groups
 from penstock.kafka.membership import GroupMember
-from penstock.kafka.produce import LaneProducer
+from penstock.kafka.produce import ThreadProducer
 from penstock.record import ProducedRecord
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 from tests.harness.waiting import LIMIT
@@ -52,7 +52,7 @@ def test_should_leave_a_client_alone_that_does_not_close(never: threading.Event,
 
 
 def test_should_close_a_producer_whose_records_no_broker_takes() -> None:
-    producer = LaneProducer({"bootstrap.servers": "localhost:9", "log_level": 0}, None)
+    producer = ThreadProducer({"bootstrap.servers": "localhost:9", "log_level": 0}, None)
     producer.write([ProducedRecord("out", 0, b"k", b"v", 0)])
     closing = threading.Thread(target=producer.close, daemon=True)
     closing.start()
@@ -71,7 +71,7 @@ def test_should_not_wait_for_ever_for_room_in_the_queue(one_by_one: bool, monkey
 
     monkeypatch.setattr(produce, "open_client", lambda *_: Full())
     monkeypatch.setattr(produce, "_TIMEOUT", 0.05)
-    producer = LaneProducer({}, None)
+    producer = ThreadProducer({}, None)
     with pytest.raises(BrokerError, match="writing to out: no record that waits for the brokers was taken"):
         (producer.write_one_by_one if one_by_one else producer.write)([ProducedRecord("out", 0, b"k", b"v", 0)])
 

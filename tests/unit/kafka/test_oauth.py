@@ -111,7 +111,7 @@ def test_should_take_a_provider_as_it_comes(given: Any) -> None:
     assert isinstance(member_security(found)["sasl_oauth_token_provider"], MemberTokens)
 
 
-def test_should_send_a_provider_to_the_lanes() -> None:
+def test_should_send_a_provider_to_the_threads() -> None:
     life = 60
     again = cloudpickle.loads(
         cloudpickle.dumps(config(**BASE, **{"sasl.oauthbearer.token.provider": lambda: ("one", time.time() + life)}))

@@ -376,7 +376,7 @@ class Thread(StreamThread):
         name = threading.current_thread().name
         producer = Producer(brokers, application.transactional_id(index), reached_step)
         with (
-            patch.object(stream_thread, "LaneProducer", lambda *_: producer),
+            patch.object(stream_thread, "ThreadProducer", lambda *_: producer),
             patch.object(stream_thread, "QueryListener", lambda *_: Queries(clock)),
         ):
             super().__init__(application, index, None, clock.now, clock.now_ms)

@@ -27,10 +27,10 @@ def test_should_have_sparks_defaults() -> None:
     assert Allocation.of(ON) == Allocation(most=None, idle_seconds=60, keeps_shuffles=True)
 
 
-def test_should_have_lanes_for_all_executors_that_can_come_but_no_more_than_tasks() -> None:
+def test_should_have_threads_for_all_executors_that_can_come_but_no_more_than_tasks() -> None:
     found = Allocation.of({**ON, "spark.dynamicAllocation.maxExecutors": "3"})
     assert found is not None
-    assert [found.lanes(slots=4, tasks=tasks) for tasks in (0, 5, 100)] == [1, 5, 12]
+    assert [found.threads(slots=4, tasks=tasks) for tasks in (0, 5, 100)] == [1, 5, 12]
 
 
 def test_should_ask_for_one_executor_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:

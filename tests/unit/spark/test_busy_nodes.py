@@ -1,4 +1,4 @@
-"""What a lane is busy with is found while it is: a real turn on this thread, the looks on another."""
+"""What a thread is busy with is found while it is: a real turn on this thread, the looks on another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.harness.kafka import wait_until
 
 def test_should_find_what_a_turn_does_and_sleep_between_turns() -> None:
     work = CurrentWork()
-    busy = BusyNodes(work, "lane")
+    busy = BusyNodes(work, "thread")
     try:
         with work.turn("process"):
             wait_until(lambda: sum(busy._found.values()) >= 100, "it was looked at twice")
@@ -27,9 +27,9 @@ def test_should_find_what_a_turn_does_and_sleep_between_turns() -> None:
         busy.close()
 
 
-def test_should_end_with_its_lane() -> None:
+def test_should_end_with_its_thread() -> None:
     work = CurrentWork()
-    busy = BusyNodes(work, "lane")
+    busy = BusyNodes(work, "thread")
     busy.close()
     wait_until(lambda: not busy.is_alive, "the thread has ended")
 

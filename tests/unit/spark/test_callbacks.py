@@ -1,6 +1,6 @@
 """Callbacks of the user in workers: what each raises, at its first call and at later ones, reaches the driver as the user's own.
 
-One topology calls all of them. The task is real; the error travels from the worker to the driver as it does from a lane.
+One topology calls all of them. The task is real; the error travels from the worker to the driver as it does from a thread.
 `tests/unit/client/test_callbacks.py` has the callbacks in the driver.
 """
 

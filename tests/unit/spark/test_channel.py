@@ -1,4 +1,4 @@
-"""What lanes and driver say to each other: only among those who know the key, bounded in size and time, never unpickled."""
+"""What threads and driver say to each other: only among those who know the key, bounded in size and time, never unpickled."""
 
 from __future__ import annotations
 

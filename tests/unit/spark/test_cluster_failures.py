@@ -4,12 +4,14 @@ import pytest
 
 from penstock.client.scheduling.failures import error_of, is_transient
 from penstock.spark import internals
-from penstock.spark.driver import lane_jobs
+from penstock.spark.driver import spark_threads
 from penstock.spark.messages import Failure
 
 
 def test_should_take_up_again_what_a_lost_executor_left() -> None:
-    lost = lane_jobs._failure_of_job("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)\nmore", "python3")
+    lost = spark_threads._failure_of_job(
+        "Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)\nmore", "python3"
+    )
     assert is_transient(error_of(lost))
 
 
@@ -29,7 +31,7 @@ def test_should_end_where_the_session_was_stopped() -> None:
 )
 def test_should_end_where_the_executors_python_cannot_run_penstock(words: str) -> None:
     error = error_of(
-        lane_jobs._failure_of_job(f"Job aborted due to stage failure\nTraceback\n  {words}\n at …", "/opt/env/bin/python")
+        spark_threads._failure_of_job(f"Job aborted due to stage failure\nTraceback\n  {words}\n at …", "/opt/env/bin/python")
     )
     assert not is_transient(error)
     assert words in str(error)
@@ -37,7 +39,7 @@ def test_should_end_where_the_executors_python_cannot_run_penstock(words: str) -
 
 
 def test_should_name_a_module_of_the_users_that_executors_do_not_have() -> None:
-    error = error_of(lane_jobs._failure_of_job("Job aborted\nModuleNotFoundError: No module named 'shop.prices'", "python3"))
+    error = error_of(spark_threads._failure_of_job("Job aborted\nModuleNotFoundError: No module named 'shop.prices'", "python3"))
     assert not is_transient(error)
     assert "no module shop" in str(error)
     assert "spark.submit.pyFiles" in str(error)

@@ -25,7 +25,7 @@ class Waiting:
         return dict(self.waits.seconds)
 
 
-def test_should_tell_since_when_a_lane_waits() -> None:
+def test_should_tell_since_when_a_thread_waits() -> None:
     waiting = Waiting()
     assert waiting.after(1) == {}
     assert waiting.after(1, "t1") == {"t1": 0}
@@ -33,7 +33,7 @@ def test_should_tell_since_when_a_lane_waits() -> None:
     assert waiting.after(1, "t2") == {"t2": 1}
 
 
-def test_should_forget_lanes_that_have_answered_and_ask_nothing_for_them() -> None:
+def test_should_forget_threads_that_have_answered_and_ask_nothing_for_them() -> None:
     waiting = Waiting()
     waiting.after(1, "t1")
     assert waiting.after(1, "t1", pending=()) == {}
@@ -53,7 +53,7 @@ def test_should_log_a_long_wait_and_again_a_minute_later(caplog: pytest.LogCaptu
 
 def test_should_name_the_reason_if_an_executor_gets_no_more_tasks(caplog: pytest.LogCaptureFixture) -> None:
     now = [100.0]
-    waits = CoreWaits(lambda: {"t1"}, lambda: now[0], refusal=lambda lane: f"of {lane} is excluded after failures")
+    waits = CoreWaits(lambda: {"t1"}, lambda: now[0], refusal=lambda thread: f"of {thread} is excluded after failures")
     for _ in range(2):
         waits.look(["t1"])
         now[0] += 6

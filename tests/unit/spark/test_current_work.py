@@ -14,8 +14,8 @@ from penstock import Consumed, Grouped, Materialized, Produced, Serde, Serdes, S
 from penstock.ids import TaskId
 from penstock.metrics.registry import Metrics
 from penstock.processor import Processor, PunctuationType
-from penstock.spark.driver import lane_jobs
-from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver import spark_threads
+from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.messages import Application
 from penstock.spark.worker.current_work import CurrentWork, Doing
 from penstock.wire import Codec
@@ -177,10 +177,10 @@ def test_should_take_nothing_else_for_an_answer(said: Any) -> None:
     assert Doing.told(said) is None
 
 
-def test_should_tell_it_of_a_lane_as_a_sentence_and_nothing_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = LaneJobs.__new__(LaneJobs)
+def test_should_tell_it_of_a_thread_as_a_sentence_and_nothing_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = SparkThreads.__new__(SparkThreads)
     asked._application = Application("key", config(), None, None, "p", "c")  # type: ignore[arg-type]
     answers = {"socket-0": Doing("process", "0_1", "KSTREAM-MAPVALUES-0000000002"), "socket-1": None}
-    monkeypatch.setattr(LaneJobs, "query_address", lambda _, lane: f"socket-{lane}" if lane < 2 else None)
-    monkeypatch.setattr(lane_jobs, "ask_doing", lambda address, application: answers[address])
-    assert [asked.doing(lane) for lane in range(3)] == ["task 0_1 in KSTREAM-MAPVALUES-0000000002", None, None]
+    monkeypatch.setattr(SparkThreads, "query_address", lambda _, thread: f"socket-{thread}" if thread < 2 else None)
+    monkeypatch.setattr(spark_threads, "ask_doing", lambda address, application: answers[address])
+    assert [asked.doing(thread) for thread in range(3)] == ["task 0_1 in KSTREAM-MAPVALUES-0000000002", None, None]

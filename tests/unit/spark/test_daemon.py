@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from penstock.spark.worker.lane_process import VARIABLE
+from penstock.spark.worker.worker_process import VARIABLE
 from pyspark_penstock import daemon
 from tests.harness.waiting import LIMIT
 
@@ -24,15 +24,15 @@ print(json.dumps(sorted(name for name in sys.modules if name.partition(".")[0] i
 """
 
 
-def test_should_know_the_environments_of_lanes() -> None:
-    assert daemon.LANE == VARIABLE
+def test_should_know_the_environments_of_threads() -> None:
+    assert daemon.THREAD == VARIABLE
 
 
-@pytest.mark.parametrize("lane", [True, False])
-def test_should_import_nothing_before_it_listens_where_it_is_a_lanes(lane: bool) -> None:
-    environment = {key: value for key, value in os.environ.items() if key != VARIABLE} | ({VARIABLE: "one"} if lane else {})
+@pytest.mark.parametrize("thread", [True, False])
+def test_should_import_nothing_before_it_listens_where_it_is_a_threads(thread: bool) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != VARIABLE} | ({VARIABLE: "one"} if thread else {})
     done = subprocess.run(
         [sys.executable, "-c", LOADED], env=environment, capture_output=True, text=True, check=True, timeout=LIMIT
     )
     loaded = json.loads(done.stdout)
-    assert loaded == [] if lane else "penstock.spark.worker.residency" in loaded
+    assert loaded == [] if thread else "penstock.spark.worker.residency" in loaded

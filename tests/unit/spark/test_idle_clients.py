@@ -27,7 +27,7 @@ def served() -> Served:
 
 @pytest.fixture
 def idle(served: Served) -> Iterator[IdleClients]:
-    clients = IdleClients(served, "lane", every=0.001)
+    clients = IdleClients(served, "thread", every=0.001)
     yield clients
     clients.close()
 
@@ -37,7 +37,7 @@ def test_should_serve_clients_again_and_again_though_it_fails_once(idle: IdleCli
 
 
 def test_should_leave_clients_alone_that_are_in_use(served: Served) -> None:
-    clients = IdleClients(served, "lane", every=3600)
+    clients = IdleClients(served, "thread", every=3600)
     with clients.in_use:
         clients.ask()
         assert served.times == 0

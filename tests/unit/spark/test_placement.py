@@ -62,16 +62,16 @@ def test_should_leave_the_place_to_spark_without_executors() -> None:
     assert choose_places(["a", None], []) == [None, None]
 
 
-def test_should_move_one_lane_to_an_executor_that_has_come() -> None:
+def test_should_move_one_thread_to_an_executor_that_has_come() -> None:
     assert choose_places(["a", "a"], ["a", "b"]) == ["a", "b"]
 
 
-def test_should_not_move_a_lane_for_a_difference_of_one() -> None:
+def test_should_not_move_a_thread_for_a_difference_of_one() -> None:
     assert choose_places(["a", "a", "b"], ["a", "b"]) == ["a", "a", "b"]
 
 
 @given(before=_BEFORE, there=_EXECUTORS)
-def test_should_spread_lanes_evenly_over_the_executors_there_are(before: list[str | None], there: list[str]) -> None:
+def test_should_spread_threads_evenly_over_the_executors_there_are(before: list[str | None], there: list[str]) -> None:
     chosen = choose_places(before, there)
     counts = Counter(dict.fromkeys(there, 0) | Counter(place for place in chosen if place))
     assert set(chosen) <= set(there)

@@ -90,7 +90,7 @@ def test_should_support_the_versions_that_are_installed_with_it() -> None:
     ("settings", "words"),
     [
         ({**CLUSTER, "spark.speculation": "true"}, "spark.speculation=true"),
-        ({"spark.master": "local[2]", "spark.scheduler.pool": "lanes"}, "spark.scheduler.pool=lanes has no effect"),
+        ({"spark.master": "local[2]", "spark.scheduler.pool": "threads"}, "spark.scheduler.pool=threads has no effect"),
         ({**DYNAMIC, "spark.dynamicAllocation.executorIdleTimeout": "30s"}, "executorIdleTimeout=30s"),
         ({"spark.master": "spark://host:7077"}, "spark.locality.wait=3s"),
         ({**CLUSTER, "spark.executor.pyspark.memory": "700m"}, "spark.executor.pyspark.memory=700m"),
@@ -112,7 +112,7 @@ def test_should_warn_of_a_pyspark_of_another_version_than_sparks() -> None:
     [
         {"spark.master": "local[2]", "spark.speculation": "true"},
         {"spark.master": "local[2]", "spark.dynamicAllocation.enabled": "true"},
-        {"spark.master": "local[2]", "spark.scheduler.pool": "lanes", "spark.scheduler.mode": "FAIR"},
+        {"spark.master": "local[2]", "spark.scheduler.pool": "threads", "spark.scheduler.mode": "FAIR"},
         {**DYNAMIC, "spark.dynamicAllocation.shuffleTracking.enabled": "false", "spark.shuffle.service.enabled": "true"},
         {**CLUSTER, "spark.task.cpus": "4"},
     ],

@@ -1,4 +1,4 @@
-"""Readers that ask a lane: real sockets, real stores, in one process."""
+"""Readers that ask a thread: real sockets, real stores, in one process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from penstock.spark.messages import Application, ThreadReport
 from penstock.spark.plan import make_plan
 from penstock.spark.queries.channel import answer_of, connect
 from penstock.spark.queries.live_store import FIRST_PART
-from penstock.spark.queries.query_client import LanePartition, ask_doing, ask_report, ask_to_leave
+from penstock.spark.queries.query_client import WorkerPartition, ask_doing, ask_report, ask_to_leave
 from penstock.spark.queries.query_listener import CODEC, QueryListener, readable_store, store_to_query
 from penstock.spark.worker.current_work import CurrentWork, Doing
 from penstock.state.capabilities import innermost
@@ -114,7 +114,7 @@ class Idle(Processor[Any, Any, Any, Any]):
 
 
 class Tasks:
-    """The tasks of a lane, as far as readers know them."""
+    """The tasks of a thread, as far as readers know them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -132,8 +132,8 @@ class Tasks:
         return Position({"in": {0: 5}})
 
 
-class Lane:
-    """A lane with stores in memory and on disk."""
+class ThreadWorker:
+    """A thread with stores in memory and on disk."""
 
     def __init__(self, folder: Path, on_this_host: bool) -> None:
         config = StreamsConfig({"application.id": "app", "bootstrap.servers": "localhost:9", "state.dir": str(folder)})
@@ -175,24 +175,24 @@ class Lane:
         self.tasks.stores[name] = store
         return store
 
-    def partition(self, name: str, key: bytes = b"secret", patience: float = 5.0) -> LanePartition:
+    def partition(self, name: str, key: bytes = b"secret", patience: float = 5.0) -> WorkerPartition:
         store = store_to_query(self.application, TASK, name)
         application = replace(self.application, query_key=key)
-        return LanePartition(store, TASK, application, lambda: self.address, patience=patience)
+        return WorkerPartition(store, TASK, application, lambda: self.address, patience=patience)
 
 
 @pytest.fixture(params=[True, False], ids=["socket file", "port"])
-def lane(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lane]:
-    lane = Lane(tmp_path, request.param)
-    yield lane
-    lane.listener.close()
-    for store in lane.tasks.stores.values():
+def thread(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ThreadWorker]:
+    thread = ThreadWorker(tmp_path, request.param)
+    yield thread
+    thread.listener.close()
+    for store in thread.tasks.stores.values():
         store.close()
 
 
 @pytest.mark.parametrize("kind", ["in_memory", "rocksdb"])
-def test_should_read_every_kind_through_the_lane(lane: Lane, kind: str) -> None:
-    counts, windows, sessions = (lane.open(f"{kind}-{what}") for what in ("counts", "windows", "sessions"))
+def test_should_read_every_kind_through_the_thread(thread: ThreadWorker, kind: str) -> None:
+    counts, windows, sessions = (thread.open(f"{kind}-{what}") for what in ("counts", "windows", "sessions"))
     for number in range(2_500):
         counts.put(f"k{number:04}", ValueAndTimestamp(number, number))
     windows.put("a", ValueAndTimestamp(1, 1000), 1000)
@@ -200,7 +200,7 @@ def test_should_read_every_kind_through_the_lane(lane: Lane, kind: str) -> None:
     sessions.put(Windowed("a", SessionWindow(5, 9)), 3)
     for store in (counts, windows, sessions):
         store.commit({})
-    readers = [lane.partition(f"{kind}-{what}") for what in ("counts", "windows", "sessions")]
+    readers = [thread.partition(f"{kind}-{what}") for what in ("counts", "windows", "sessions")]
 
     view: Any = ReadOnlyKeyValueStore("counts", lambda: [readers[0]], lambda value: value.value)
     assert view.get("k0007") == 7
@@ -224,12 +224,12 @@ def test_should_read_every_kind_through_the_lane(lane: Lane, kind: str) -> None:
         reader.close()
 
 
-def test_should_read_versions_through_the_lane(lane: Lane) -> None:
-    store = lane.open("versions")
+def test_should_read_versions_through_the_thread(thread: ThreadWorker) -> None:
+    store = thread.open("versions")
     store.put("a", "old", 1)
     store.put("a", "new", 2)
     store.commit({})
-    reader = lane.partition("versions")
+    reader = thread.partition("versions")
     with reader.lease() as lease:
         assert lease.store.get("a").value == "new"
         assert lease.store.get("a", 1).value == "old"
@@ -238,68 +238,68 @@ def test_should_read_versions_through_the_lane(lane: Lane) -> None:
     reader.close()
 
 
-def test_should_tell_what_it_does_in_the_midst_of_a_turn(lane: Lane) -> None:
-    with lane.listener.batch, lane.work.turn("fetch"):
-        doing = ask_doing(lane.address, lane.application, 30)
+def test_should_tell_what_it_does_in_the_midst_of_a_turn(thread: ThreadWorker) -> None:
+    with thread.listener.batch, thread.work.turn("fetch"):
+        doing = ask_doing(thread.address, thread.application, 30)
     assert doing is not None
     assert doing.step == "fetch"
-    assert ask_doing(lane.address, lane.application, 30) == Doing()
+    assert ask_doing(thread.address, thread.application, 30) == Doing()
 
 
-def test_should_report_what_was_done_in_the_residency_that_is_asked_for(lane: Lane) -> None:
-    lane.listener.begin(3)
-    assert ask_report(lane.address, lane.application, 2, 30) is None
-    assert ask_report(lane.address, lane.application, 3, 30) == ThreadReport("worker", iterations=7)
-    assert not lane.reports
+def test_should_report_what_was_done_in_the_residency_that_is_asked_for(thread: ThreadWorker) -> None:
+    thread.listener.begin(3)
+    assert ask_report(thread.address, thread.application, 2, 30) is None
+    assert ask_report(thread.address, thread.application, 3, 30) == ThreadReport("worker", iterations=7)
+    assert not thread.reports
 
 
-def test_should_hear_that_it_is_called_back(lane: Lane) -> None:
-    lane.listener.begin(3)
-    assert ask_to_leave(lane.address, lane.application, 2, 30)
-    assert not lane.listener.is_called_back(3)
-    assert not lane.listener.leave.is_set()
-    assert ask_to_leave(lane.address, lane.application, 3, 30)
-    assert lane.listener.is_called_back(3)
-    assert lane.listener.leave.is_set()
-    lane.listener.begin(4)
-    assert not lane.listener.is_called_back(4)
-    assert not lane.listener.leave.is_set()
+def test_should_hear_that_it_is_called_back(thread: ThreadWorker) -> None:
+    thread.listener.begin(3)
+    assert ask_to_leave(thread.address, thread.application, 2, 30)
+    assert not thread.listener.is_called_back(3)
+    assert not thread.listener.leave.is_set()
+    assert ask_to_leave(thread.address, thread.application, 3, 30)
+    assert thread.listener.is_called_back(3)
+    assert thread.listener.leave.is_set()
+    thread.listener.begin(4)
+    assert not thread.listener.is_called_back(4)
+    assert not thread.listener.leave.is_set()
 
 
-def test_should_be_called_back_from_a_residency_before_it_begins(lane: Lane) -> None:
-    assert ask_to_leave(lane.address, lane.application, 5, 30)
-    lane.listener.begin(5)
-    assert lane.listener.is_called_back(5)
-    assert lane.listener.leave.is_set()
+def test_should_be_called_back_from_a_residency_before_it_begins(thread: ThreadWorker) -> None:
+    assert ask_to_leave(thread.address, thread.application, 5, 30)
+    thread.listener.begin(5)
+    assert thread.listener.is_called_back(5)
+    assert thread.listener.leave.is_set()
 
 
-def test_should_neither_report_nor_hear_a_call_where_a_lane_is_gone(lane: Lane) -> None:
-    lane.listener.close()
-    assert ask_report(lane.address, lane.application, 3) is None
-    assert not ask_to_leave(lane.address, lane.application, 3)
+def test_should_neither_report_nor_hear_a_call_where_a_thread_is_gone(thread: ThreadWorker) -> None:
+    thread.listener.close()
+    assert ask_report(thread.address, thread.application, 3) is None
+    assert not ask_to_leave(thread.address, thread.application, 3)
 
 
-def test_should_know_nothing_of_a_lane_that_is_gone_or_not_ours(lane: Lane) -> None:
-    assert ask_doing(lane.address, replace(lane.application, query_key=b"another")) is None
-    lane.listener.close()
-    assert ask_doing(lane.address, lane.application) is None
+def test_should_know_nothing_of_a_thread_that_is_gone_or_not_ours(thread: ThreadWorker) -> None:
+    assert ask_doing(thread.address, replace(thread.application, query_key=b"another")) is None
+    thread.listener.close()
+    assert ask_doing(thread.address, thread.application) is None
 
 
-def test_should_not_wait_for_a_lane_that_cannot_answer(lane: Lane, tmp_path: Path) -> None:
+def test_should_not_wait_for_a_thread_that_cannot_answer(thread: ThreadWorker, tmp_path: Path) -> None:
     """Code that is not Python may keep the whole process busy: connections are taken by the system, and nobody answers."""
     silent = socket.socket(socket.AF_UNIX)
     silent.bind(str(tmp_path / "silent"))
     silent.listen(1)
-    assert ask_doing(str(tmp_path / "silent"), lane.application, 0.2) is None
+    assert ask_doing(str(tmp_path / "silent"), thread.application, 0.2) is None
     silent.close()
 
 
-def test_should_wait_for_the_end_of_a_turn_before_it_reads_memory(lane: Lane) -> None:
-    store = lane.open("in_memory-counts")
-    reader = lane.partition("in_memory-counts")
+def test_should_wait_for_the_end_of_a_turn_before_it_reads_memory(thread: ThreadWorker) -> None:
+    store = thread.open("in_memory-counts")
+    reader = thread.partition("in_memory-counts")
     view: Any = ReadOnlyKeyValueStore("counts", lambda: [reader], lambda value: value.value)
     found: list[Any] = []
-    with lane.listener.batch:
+    with thread.listener.batch:
         store.put("a", ValueAndTimestamp(1, 1))  # half of a turn
         asking = threading.Thread(target=lambda: found.append(view.get("a")))
         asking.start()
@@ -311,19 +311,19 @@ def test_should_wait_for_the_end_of_a_turn_before_it_reads_memory(lane: Lane) ->
     reader.close()
 
 
-def test_should_tell_positions(lane: Lane) -> None:
-    lane.open("in_memory-counts")
-    reader = lane.partition("in_memory-counts")
+def test_should_tell_positions(thread: ThreadWorker) -> None:
+    thread.open("in_memory-counts")
+    reader = thread.partition("in_memory-counts")
     with reader.lease() as lease:
         assert lease.position == Position({"in": {0: 5}})
     reader.close()
 
 
-def test_should_pass_errors_on_and_go_on(lane: Lane) -> None:
-    reader = lane.partition("in_memory-counts", patience=0.2)
+def test_should_pass_errors_on_and_go_on(thread: ThreadWorker) -> None:
+    reader = thread.partition("in_memory-counts", patience=0.2)
     with pytest.raises(StateStoreNotAvailableError, match="not open"):
         reader.lease()
-    lane.open("in_memory-counts")
+    thread.open("in_memory-counts")
     with reader.lease() as lease:
         assert lease.store.get("a") is None
         with pytest.raises(Exception, match="not a method for readers"):
@@ -331,24 +331,24 @@ def test_should_pass_errors_on_and_go_on(lane: Lane) -> None:
     reader.close()
 
 
-def test_should_refuse_readers_without_the_key(lane: Lane) -> None:
-    lane.open("in_memory-counts")
+def test_should_refuse_readers_without_the_key(thread: ThreadWorker) -> None:
+    thread.open("in_memory-counts")
     with pytest.raises(StateStoreNotAvailableError, match="does not answer"):
-        lane.partition("in_memory-counts", key=b"wrong", patience=0.1).lease()
-    family = socket.AF_UNIX if isinstance(lane.address, str) else socket.AF_INET
+        thread.partition("in_memory-counts", key=b"wrong", patience=0.1).lease()
+    family = socket.AF_UNIX if isinstance(thread.address, str) else socket.AF_INET
     with socket.socket(family) as stranger:
-        stranger.connect(lane.address)
+        stranger.connect(thread.address)
         stranger.sendall(b"\x00\x00\x00\x08GET / HT")
-    reader = lane.partition("in_memory-counts")
+    reader = thread.partition("in_memory-counts")
     with reader.lease() as lease:
         assert lease.store.get("a") is None
     reader.close()
 
 
-def test_should_say_that_the_lane_is_gone_and_have_it_opened(lane: Lane) -> None:
-    store = readable_store(lane.application, TASK, "in_memory-counts")
+def test_should_say_that_the_thread_is_gone_and_have_it_opened(thread: ThreadWorker) -> None:
+    store = readable_store(thread.application, TASK, "in_memory-counts")
     lost: list[bool] = []
-    reader = LanePartition(store, TASK, lane.application, lambda: None, lambda: lost.append(True), patience=0.2)
+    reader = WorkerPartition(store, TASK, thread.application, lambda: None, lambda: lost.append(True), patience=0.2)
     with pytest.raises(StateStoreNotAvailableError, match="ask again later"):
         reader.lease()
     assert lost == [True]
@@ -376,9 +376,9 @@ class Counting(dict):  # type: ignore[type-arg]
         return super().__iter__()
 
 
-def counted(lane: Lane, kind: str, many: int) -> Counting:
+def counted(thread: ThreadWorker, kind: str, many: int) -> Counting:
     """A store of so many entries; what it keeps them in."""
-    store = lane.open(f"in_memory-{kind}")
+    store = thread.open(f"in_memory-{kind}")
     engine = innermost(store)
     keys = [b"k%06d" % ((number * 7919) % many) for number in range(many)]
     if kind == "counts":
@@ -394,16 +394,18 @@ def counted(lane: Lane, kind: str, many: int) -> Counting:
 
 
 @pytest.mark.parametrize("kind", ["counts", "windows", "sessions"])
-def test_should_look_at_a_part_of_memory_for_who_wants_one_entry(lane: Lane, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    counting = counted(lane, kind, 200_000)
+def test_should_look_at_a_part_of_memory_for_who_wants_one_entry(
+    thread: ThreadWorker, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting = counted(thread, kind, 200_000)
     build, held = ReadOrder.build, []
 
     def watched(order: ReadOrder) -> None:
-        held.append(lane.listener.batch.locked())
+        held.append(thread.listener.batch.locked())
         build(order)
 
     monkeypatch.setattr(ReadOrder, "build", watched)
-    reader = lane.partition(f"in_memory-{kind}")
+    reader = thread.partition(f"in_memory-{kind}")
     for _ in range(3):
         with reader.lease() as lease:
             typed = lease.store
@@ -418,10 +420,10 @@ def test_should_look_at_a_part_of_memory_for_who_wants_one_entry(lane: Lane, kin
 
 
 @pytest.mark.parametrize("kind", ["counts", "windows", "sessions"])
-def test_should_let_turns_run_between_the_parts_of_a_table(lane: Lane, kind: str) -> None:
-    counted(lane, kind, 40_000)
-    reader = lane.partition(f"in_memory-{kind}")
-    lock, taken = lane.listener.batch, 0
+def test_should_let_turns_run_between_the_parts_of_a_table(thread: ThreadWorker, kind: str) -> None:
+    counted(thread, kind, 40_000)
+    reader = thread.partition(f"in_memory-{kind}")
+    lock, taken = thread.listener.batch, 0
     with reader.lease() as lease:
         for number, _ in enumerate(all_entries(lease.store)):
             if number % 500 == 0:
@@ -433,15 +435,15 @@ def test_should_let_turns_run_between_the_parts_of_a_table(lane: Lane, kind: str
     reader.close()
 
 
-def test_should_read_a_page_of_one_commit(lane: Lane) -> None:
-    store = lane.open("in_memory-counts")
+def test_should_read_a_page_of_one_commit(thread: ThreadWorker) -> None:
+    store = thread.open("in_memory-counts")
     for number in range(5_000):
         store.put(f"k{number:04}", ValueAndTimestamp(0, 0))
-    reader = lane.partition("in_memory-counts")
+    reader = thread.partition("in_memory-counts")
     view: Any = ReadOnlyKeyValueStore("counts", lambda: [reader], lambda value: value.value)
     with view.all() as entries:
         page = [next(entries)]
-        with lane.listener.batch:
+        with thread.listener.batch:
             for number in range(5_000):
                 store.put(f"k{number:04}", ValueAndTimestamp(1, 0))
             store.put("k00001", ValueAndTimestamp(1, 0))
@@ -454,13 +456,13 @@ def test_should_read_a_page_of_one_commit(lane: Lane) -> None:
     reader.close()
 
 
-def test_should_say_that_a_store_was_opened_anew_while_it_was_read(lane: Lane) -> None:
+def test_should_say_that_a_store_was_opened_anew_while_it_was_read(thread: ThreadWorker) -> None:
     for _ in range(2):
-        store = lane.open("in_memory-counts")
+        store = thread.open("in_memory-counts")
         for number in range(5_000):
             store.put(f"k{number:04}", ValueAndTimestamp(0, 0))
         if not _:
-            reader = lane.partition("in_memory-counts")
+            reader = thread.partition("in_memory-counts")
             lease = reader.lease()
             entries = lease.store.all()
             next(entries)
@@ -472,12 +474,12 @@ def test_should_say_that_a_store_was_opened_anew_while_it_was_read(lane: Lane) -
     reader.close()
 
 
-def test_should_send_large_values_in_small_parts(lane: Lane) -> None:
-    store = lane.open("in_memory-raw")
+def test_should_send_large_values_in_small_parts(thread: ThreadWorker) -> None:
+    store = thread.open("in_memory-raw")
     for number in range(40):
         store.put(f"k{number:02}", ValueAndTimestamp(bytes([number]) * 300_000, 0))
     sizes: list[int] = []
-    reader = lane.partition("in_memory-raw")
+    reader = thread.partition("in_memory-raw")
     with reader.lease() as lease:
         channel = lease.engine._channel  # type: ignore[attr-defined]
         receive = channel.receive
@@ -497,19 +499,19 @@ def test_should_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    lane = Lane(tmp_path, True)
+    thread = ThreadWorker(tmp_path, True)
     for name in ("rocksdb-counts", "in_memory-counts"):
-        store = lane.open(name)
+        store = thread.open(name)
         for number in range(5_000):
             store.put(f"k{number:04}", ValueAndTimestamp(0, 0))
         store.commit({})
-    readers = [lane.partition("rocksdb-counts"), lane.partition("in_memory-counts")]
+    readers = [thread.partition("rocksdb-counts"), thread.partition("in_memory-counts")]
     leases = [reader.lease() for reader in readers]
     iterators = [lease.store.all() for lease in leases]
     for entries in iterators:
         next(entries)
     assert [path.name[:11] for path in temporary.iterdir()] == ["penstock-q-"]
-    lane.listener.close()
+    thread.listener.close()
     assert list(temporary.iterdir()) == []
     for entries in iterators:
         with pytest.raises(StateStoreNotAvailableError, match="went away"):
@@ -517,7 +519,7 @@ def test_should_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for lease, reader in zip(leases, readers):
         lease.close()
         reader.close()
-    for store in lane.tasks.stores.values():
+    for store in thread.tasks.stores.values():
         store.close()
 
 
@@ -534,15 +536,15 @@ def test_should_keep_its_files_where_spark_removes_them(tmp_path: Path, monkeypa
         ("", short / "temporary"),
     ):
         monkeypatch.setenv("SPARK_LOCAL_DIRS", folders)
-        lane = Lane(tmp_path, True)
-        assert Path(lane.address).parents[1] == expected
-        lane.listener.close()
+        thread = ThreadWorker(tmp_path, True)
+        assert Path(thread.address).parents[1] == expected
+        thread.listener.close()
     shutil.rmtree(short)
 
 
-def test_should_refuse_what_readers_must_not_ask(lane: Lane) -> None:
-    lane.open("in_memory-counts")
-    with connect(lane.address, b"secret", CODEC, lane.application.identity) as channel:
+def test_should_refuse_what_readers_must_not_ask(thread: ThreadWorker) -> None:
+    thread.open("in_memory-counts")
+    with connect(thread.address, b"secret", CODEC, thread.application.identity) as channel:
         for request, error in (
             (("call", "get", (b"a",)), "out of turn"),
             (("lease",), "argument"),
@@ -573,10 +575,10 @@ def test_should_refuse_what_readers_must_not_ask(lane: Lane) -> None:
         assert answer_of(channel.receive(10)) == ("value", None)
 
 
-def test_should_put_queries_to_a_store_of_ones_own_kind(lane: Lane) -> None:
-    store = lane.tasks.stores["words"] = WordSets("words")
+def test_should_put_queries_to_a_store_of_ones_own_kind(thread: ThreadWorker) -> None:
+    store = thread.tasks.stores["words"] = WordSets("words")
     store.words |= {"tea", "ten", "toe", "at"}
-    words = lane.partition("words")
+    words = thread.partition("words")
     found = run_query(words, WordsLike("te"), PositionBound.unbounded(), execution_info=True)
     assert found.result == ["tea", "ten"]
     assert found.position == Position({"in": {0: 5}})
@@ -586,9 +588,9 @@ def test_should_put_queries_to_a_store_of_ones_own_kind(lane: Lane) -> None:
     words.close()
 
 
-def test_should_say_what_a_store_of_ones_own_kind_does_not_answer(lane: Lane) -> None:
-    lane.tasks.stores["words"] = WordSets("words")
-    words = lane.partition("words")
+def test_should_say_what_a_store_of_ones_own_kind_does_not_answer(thread: ThreadWorker) -> None:
+    thread.tasks.stores["words"] = WordSets("words")
+    words = thread.partition("words")
     unknown = run_query(words, RangeQuery(), PositionBound.unbounded())
     assert unknown.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
     assert "WordSets" in unknown.failure_message
@@ -601,8 +603,8 @@ def test_should_say_what_a_store_of_ones_own_kind_does_not_answer(lane: Lane) ->
     words.close()
 
 
-def test_should_put_what_a_store_of_bytes_alone_knows_to_it(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts, partition = lane.open("in_memory-counts"), lane.partition("in_memory-counts")
+def test_should_put_what_a_store_of_bytes_alone_knows_to_it(thread: ThreadWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, partition = thread.open("in_memory-counts"), thread.partition("in_memory-counts")
     plain = run_query(partition, WordsLike("t"), PositionBound.unbounded())
     assert plain.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
     assert "MeteredKeyValueStore" in plain.failure_message
@@ -612,9 +614,9 @@ def test_should_put_what_a_store_of_bytes_alone_knows_to_it(lane: Lane, monkeypa
     partition.close()
 
 
-def test_should_refuse_a_query_whose_class_the_lane_does_not_know(lane: Lane) -> None:
-    lane.tasks.stores["words"] = WordSets("words")
+def test_should_refuse_a_query_whose_class_the_thread_does_not_know(thread: ThreadWorker) -> None:
+    thread.tasks.stores["words"] = WordSets("words")
     with pytest.raises(InvalidStateStoreError, match=r"elsewhere\.Unknown is not known where the store is"):
         decode_query(("elsewhere", "Unknown", {}))
     with pytest.raises(InvalidStateStoreError, match="kind of its own"):
-        readable_store(lane.application, TASK, "words")
+        readable_store(thread.application, TASK, "words")

@@ -75,7 +75,7 @@ def take(settings: dict[str, str] | None = None, given: Any = None) -> tuple[Ses
 
 
 def test_should_end_a_session_that_was_made_for_the_application(process: Process) -> None:
-    use, session = take({"spark.master": "local[2]", "spark.scheduler.pool": "lanes"})
+    use, session = take({"spark.master": "local[2]", "spark.scheduler.pool": "threads"})
     assert process.made == [("app", {"spark.master": "local[2]"})]
     use.release()
     use.release()
@@ -120,7 +120,7 @@ def test_should_tell_once_which_settings_a_session_that_is_there_does_not_take(
     process: Process, is_given: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     process.active = Session({"spark.master": "local[2]", "spark.ui.enabled": "true"})
-    wanted = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.new": "1", "spark.scheduler.pool": "lanes"}
+    wanted = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.new": "1", "spark.scheduler.pool": "threads"}
     with caplog.at_level(logging.WARNING):
         take(wanted, process.active if is_given else None)
     (line,) = (record.getMessage() for record in caplog.records)

@@ -1,4 +1,4 @@
-"""What the assignor is told: tasks and the instances of the group, or tasks and the lanes of one instance."""
+"""What the assignor is told: tasks and the instances of the group, or tasks and the threads of one instance."""
 
 from __future__ import annotations
 
@@ -164,19 +164,21 @@ def _lags(offsets: Mapping[TaskId, int], ends: Mapping[TaskId, int | None]) -> d
     return found
 
 
-def tasks_to_lanes(
-    tasks: Sequence[TaskId], lanes: Sequence[int], spread: bool, before: Mapping[TaskId, int]
+def tasks_to_threads(
+    tasks: Sequence[TaskId], threads: Sequence[int], spread: bool, before: Mapping[TaskId, int]
 ) -> dict[TaskId, int]:
-    """The lane of each task: all in one while one can carry it, else evenly over all; what need not move stays.
+    """The thread of each task: all in one while one can carry it, else evenly over all; what need not move stays.
 
-    Of several lanes that would do, the first is taken.
+    Of several threads that would do, the first is taken.
 
-    >>> tasks_to_lanes([TaskId(0, 0), TaskId(0, 1)], [0, 2], True, {TaskId(0, 0): 2, TaskId(0, 1): 1})
+    >>> tasks_to_threads([TaskId(0, 0), TaskId(0, 1)], [0, 2], True, {TaskId(0, 0): 2, TaskId(0, 1): 1})
     {TaskId(subtopology=0, partition=0): 2, TaskId(subtopology=0, partition=1): 0}
     """
-    if not spread or len(lanes) == 1:
+    if not spread or len(threads) == 1:
         had = set(before.values())
-        return dict.fromkeys(tasks, next((lane for lane in lanes if lane in had), lanes[0]))
-    members = [Member(str(lane), active=frozenset(task for task in tasks if before.get(task) == lane)) for lane in sorted(lanes)]
+        return dict.fromkeys(tasks, next((thread for thread in threads if thread in had), threads[0]))
+    members = [
+        Member(str(thread), active=frozenset(task for task in tasks if before.get(task) == thread)) for thread in sorted(threads)
+    ]
     owners = assign(map(AssignorTask, tasks), members).owners
     return {task: int(owners[task]) for task in tasks}

@@ -15,7 +15,7 @@ _LOOK_EVERY = 0.05
 def wait_to_join(
     others_work: Callable[[], bool], can_work: Callable[[], bool], ended: threading.Event, longest_seconds: float
 ) -> None:
-    """Return when it is time to join. Those who have the work keep it until there are lanes here that can take it.
+    """Return when it is time to join. Those who have the work keep it until there are threads here that can take it.
 
     Whatever goes wrong with the question, the instance joins: one that does not is a member of nothing, and nobody would know.
     """

@@ -135,9 +135,9 @@ class ApplicationMetrics:
         """All metrics as they are now."""
         with self._lock:
             alive = {thread.index for thread in self._threads.all()}
-            for lane in {*alive, *self._of_threads}:
-                self._of_thread(lane)
-            self._of_workers = {lane: receiver for lane, receiver in self._of_workers.items() if lane in alive}
+            for index in {*alive, *self._of_threads}:
+                self._of_thread(index)
+            self._of_workers = {index: receiver for index, receiver in self._of_workers.items() if index in alive}
             self._updater.follow()
             self._admin.read_pending()
             found = {**self._registry.metrics(), **self._updater.metrics()}
@@ -157,26 +157,26 @@ class ApplicationMetrics:
         loop = self._loop()
         names = {thread.index: thread.name for thread in self._threads.all()}
         owners = {} if loop is None else loop.owners
-        return {task: names[lane] for task, lane in owners.items() if lane in names}
+        return {task: names[index] for task, index in owners.items() if index in names}
 
-    def _of_thread(self, lane: int) -> ThreadMetrics | None:
-        thread, known = self._threads.at(lane), self._of_threads.get(lane)
+    def _of_thread(self, index: int) -> ThreadMetrics | None:
+        thread, known = self._threads.at(index), self._of_threads.get(index)
         if known is not None and known[0] is thread:
             return known[1]
         if known is not None:
             known[1].close()
-            del self._of_threads[lane]
+            del self._of_threads[index]
         if thread is None:
             return None
         made = ThreadMetrics(self._registry, thread, self._process_id())
-        self._of_threads[lane] = (thread, made)
+        self._of_threads[index] = (thread, made)
         return made
 
-    def _receiver(self, lane: int) -> MetricsReceiver:
-        if lane not in self._of_workers:
+    def _receiver(self, index: int) -> MetricsReceiver:
+        if index not in self._of_workers:
             samples, window = self._config["metrics.num.samples"], self._config["metrics.sample.window.ms"]
-            self._of_workers[lane] = MetricsReceiver(samples, window)
-        return self._of_workers[lane]
+            self._of_workers[index] = MetricsReceiver(samples, window)
+        return self._of_workers[index]
 
     def _gauge(self, name: str, description: str, read: Callable[[], Any], tags: Mapping[str, str] | None = None) -> None:
         metric_name = self._registry.metric_name(name, CLIENT_GROUP, description, {**(tags or {}), **self._tags})

@@ -38,7 +38,7 @@ class Kept(Protocol):
 
 
 class StateUpdaterMetrics:
-    """Hears of restores and copies as they go on. A restore in a lane counts like one beside the tasks that run.
+    """Hears of restores and copies as they go on. A restore in a thread counts like one beside the tasks that run.
 
     `tasks` tells the thread of each active task, `unrestored` which active tasks have state that is not restored yet. As in Kafka
     Streams, what is paused counts as neither restoring nor updating, and a task that was restored does not count as paused.

@@ -28,7 +28,7 @@ _RATIOS = {
 
 
 class ThreadMetrics:
-    """The sensors of one stream thread; one turn of its lane is one iteration of the thread's loop."""
+    """The sensors of one stream thread; one turn of its thread is one iteration of the thread's loop."""
 
     def __init__(self, registry: Metrics, thread: StreamThread, process_id: str) -> None:
         self._registry = registry

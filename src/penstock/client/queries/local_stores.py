@@ -14,10 +14,10 @@ from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.queries.opening import CustomStore, ReadableStore, custom_store_message
 from penstock.runtime.queries.partition import StorePartition
 from penstock.scratch import ScratchFolder
-from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.messages import Application
 from penstock.spark.plan import Plan
-from penstock.spark.queries.query_client import LanePartition
+from penstock.spark.queries.query_client import WorkerPartition
 from penstock.spark.queries.query_listener import store_to_query
 from penstock.spark.queries.store_locator import StoreSource
 from penstock.state.directory import GLOBAL_FOLDER, state_dir_here
@@ -38,11 +38,11 @@ class LocalPartition:
 
 
 class LocalStores:
-    """Reads the stores of one instance, wherever their lanes keep them."""
+    """Reads the stores of one instance, wherever their threads keep them."""
 
-    def __init__(self, config: StreamsConfig, lane_jobs: LaneJobs, loop: EventLoop) -> None:
+    def __init__(self, config: StreamsConfig, spark_threads: SparkThreads, loop: EventLoop) -> None:
         self._config = config
-        self._lane_jobs = lane_jobs
+        self._spark_threads = spark_threads
         self._loop = loop
         self._folder = state_dir_here(config["state.dir"]) / config["application.id"]
         self._logs = ScratchFolder("penstock-readers-")
@@ -56,13 +56,13 @@ class LocalStores:
     @property
     def names(self) -> list[str]:
         """The names of all stores of the topology that queries can read, global ones included."""
-        plan, topology = self._lane_jobs.application.plan, self._lane_jobs.application.global_topology
+        plan, topology = self._spark_threads.application.plan, self._spark_threads.application.global_topology
         local = [name for s in plan.subtopologies.values() for name in s.stores]
         return sorted({*local, *(topology.stores if topology is not None else ())})
 
     def is_global(self, name: str) -> bool:
         """Whether every instance has all of a store."""
-        topology = self._lane_jobs.application.global_topology
+        topology = self._spark_threads.application.global_topology
         return topology is not None and name in topology.stores
 
     def store(self, name: str) -> ReadableStore:
@@ -83,14 +83,14 @@ class LocalStores:
                 raise UnknownStateStoreError(
                     f"Cannot get state store {name} because no such store is registered in the topology; there are: {known}"
                 )
-            found = store_to_query(self._lane_jobs.application, tasks[0], name)
+            found = store_to_query(self._spark_threads.application, tasks[0], name)
             with self._lock:
                 self._stores[name] = found
         return found
 
     def tasks_of(self, name: str) -> list[TaskId]:
         """The tasks that have a partition of a store, here or elsewhere."""
-        plan = self._lane_jobs.application.plan
+        plan = self._spark_threads.application.plan
         if self._tasks[0] is not plan:
             tasks: dict[str, list[TaskId]] = {}
             for task in plan.tasks():
@@ -109,17 +109,17 @@ class LocalStores:
         """The partition of a task (None: of a global store), where it is active here: what a point read needs to know."""
         if task is None:
             return self.partitions(name)[0]
-        lane = self._loop.owners.get(task)
-        if lane is None:
+        thread = self._loop.owners.get(task)
+        if thread is None:
             return None
-        return LocalPartition(self._reader(self.store(name), task, lane), True, self._loop.is_ready(task))
+        return LocalPartition(self._reader(self.store(name), task, thread), True, self._loop.is_ready(task))
 
     def partitions(self, name: str) -> list[LocalPartition]:
         """The partitions of a store that are here, active and standby."""
         store = self.queryable(name)
         if self.is_global(name):
-            lane = min(self._loop.owners.values(), default=0)
-            return [LocalPartition(self._reader(store, GLOBAL_TASK_ID, lane), True, self._loop.has_globals(lane))]
+            thread = min(self._loop.owners.values(), default=0)
+            return [LocalPartition(self._reader(store, GLOBAL_TASK_ID, thread), True, self._loop.has_globals(thread))]
         tasks = self.tasks_of(name)
         owners, is_ready = self._loop.owners, self._loop.is_ready
         found = [LocalPartition(self._reader(store, t, owners[t]), True, is_ready(t)) for t in tasks if t in owners]
@@ -131,8 +131,8 @@ class LocalStores:
 
     @property
     def application(self) -> Application:
-        """What the lanes run."""
-        return self._lane_jobs.application
+        """What the threads run."""
+        return self._spark_threads.application
 
     def sources(self, name: str) -> list[StoreSource]:
         """Where Spark's tasks read the active partitions of a store that are here."""
@@ -149,44 +149,46 @@ class LocalStores:
         return [
             StoreSource(
                 task,
-                _subfolder(task, lane),
-                None if store.on_disk and self._lane_jobs.lanes[lane].executor is None else self._lane_jobs.query_address(lane),
-                self._lane_jobs.lanes[lane].executor,
-                site=self._lane_jobs.site_of(lane),
+                _subfolder(task, thread),
+                None
+                if store.on_disk and self._spark_threads.workers[thread].executor is None
+                else self._spark_threads.query_address(thread),
+                self._spark_threads.workers[thread].executor,
+                site=self._spark_threads.site_of(thread),
             )
-            for task, lane in placed.items()
+            for task, thread in placed.items()
         ]
 
-    def _reader(self, store: ReadableStore | CustomStore, task_id: TaskId, lane: int) -> StorePartition:
-        if isinstance(store, ReadableStore) and store.on_disk and self._lane_jobs.is_on_this_host(lane):
-            return self._on_disk(store, task_id, lane)
-        key = task_id, store.name, f"lane-{lane}"
+    def _reader(self, store: ReadableStore | CustomStore, task_id: TaskId, thread: int) -> StorePartition:
+        if isinstance(store, ReadableStore) and store.on_disk and self._spark_threads.is_on_this_host(thread):
+            return self._on_disk(store, task_id, thread)
+        key = task_id, store.name, f"thread-{thread}"
         with self._lock:
             reader = self._readers.get(key)
             if reader is None:
-                reader = self._readers[key] = LanePartition(
-                    store, task_id, self._lane_jobs.application, self._address(lane), self._loop.reopen
+                reader = self._readers[key] = WorkerPartition(
+                    store, task_id, self._spark_threads.application, self._address(thread), self._loop.reopen
                 )
             return reader
 
     def _copy(self, store: ReadableStore, task_id: TaskId, host: str) -> StorePartition | None:
-        """A standby, read like what its host's lanes have; None where no lane is there that could be asked."""
+        """A standby, read like what its host's threads have; None where no thread is there that could be asked."""
         if not host:
             return self._on_disk(store, task_id, 0)
-        lane = self._lane_jobs.lane_on(host)
-        return None if lane is None else self._reader(store, task_id, lane)
+        thread = self._spark_threads.thread_on(host)
+        return None if thread is None else self._reader(store, task_id, thread)
 
-    def _on_disk(self, store: ReadableStore, task_id: TaskId, lane: int) -> StorePartition:
-        key = task_id, store.name, f"disk-{lane}" if task_id == GLOBAL_TASK_ID else "disk"
+    def _on_disk(self, store: ReadableStore, task_id: TaskId, thread: int) -> StorePartition:
+        key = task_id, store.name, f"disk-{thread}" if task_id == GLOBAL_TASK_ID else "disk"
         with self._lock:
             reader = self._readers.get(key)
             if reader is None:
-                folder = self._folder / _subfolder(task_id, lane)
+                folder = self._folder / _subfolder(task_id, thread)
                 reader = self._readers[key] = store.partition_on_disk(task_id, folder, self._logs.path)
             return reader
 
-    def _address(self, lane: int) -> Callable[[], str | tuple[str, int] | None]:
-        return lambda: self._lane_jobs.query_address(lane)
+    def _address(self, thread: int) -> Callable[[], str | tuple[str, int] | None]:
+        return lambda: self._spark_threads.query_address(thread)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -203,9 +205,9 @@ class LocalStores:
         self._logs.close()
 
 
-def _subfolder(task_id: TaskId, lane: int) -> str:
-    """Where the files of a task are within the application's folder; of global stores each lane has a copy."""
-    return f"{GLOBAL_FOLDER}/{lane + 1}" if task_id == GLOBAL_TASK_ID else str(task_id)
+def _subfolder(task_id: TaskId, thread: int) -> str:
+    """Where the files of a task are within the application's folder; of global stores each thread has a copy."""
+    return f"{GLOBAL_FOLDER}/{thread + 1}" if task_id == GLOBAL_TASK_ID else str(task_id)
 
 
 def _close(readers: Iterable[StorePartition]) -> None:

@@ -34,7 +34,7 @@ class StateTables:
 
     @property
     def locator_address(self) -> Any:
-        """Where readers of tables ask which lane has a store; None before there is a table."""
+        """Where readers of tables ask which thread has a store; None before there is a table."""
         return None if self._store_locator is None else self._store_locator.address
 
     def dataframe(self, name: str) -> Any:

@@ -21,7 +21,7 @@ from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership
-from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.plan import Plan, StateBound
 from penstock.spark.worker.standby_worker import stored_offsets
 from penstock.state.directory import StateDirectory
@@ -42,16 +42,18 @@ _NEXT_TO_NOTHING = 500
 class StateReplicas:
     """The copies of one instance, and where the state of its own tasks is."""
 
-    def __init__(self, config: StreamsConfig, plan: Plan, lane_jobs: LaneJobs, admin: Admin, events: StandbyEvents) -> None:
+    def __init__(
+        self, config: StreamsConfig, plan: Plan, spark_threads: SparkThreads, admin: Admin, events: StandbyEvents
+    ) -> None:
         self._config = config
         self._plan = plan
-        self._lane_jobs = lane_jobs
+        self._spark_threads = spark_threads
         self._admin = admin
         self._settings = settings_of(config)
         self._hosts: dict[TaskId, str] = {}
         """Where the state of each task is that was opened here."""
         self._chosen: dict[TaskId, str] = {}
-        """The host of the lane that each task was given: it may be on its way there."""
+        """The host of the thread that each task was given: it may be on its way there."""
         self._own: dict[TaskId, str] = {}
         self._moves_wait = False
         """Whether a task waits for its copy to move: only then updaters are asked often, each time for a job."""
@@ -66,7 +68,7 @@ class StateReplicas:
         self._ends: dict[TopicPartition, int] = {}
         """Where changelogs ended at the last look."""
         self.standbys = LocalReplicas(
-            lane_jobs.updaters, events, f"{lane_jobs.application.client_id}-StateUpdater", self._source_limits
+            spark_threads.updaters, events, f"{spark_threads.application.client_id}-StateUpdater", self._source_limits
         )
 
     def replace_plan(self, plan: Plan) -> None:
@@ -127,8 +129,8 @@ class StateReplicas:
         """Have the updaters keep what the group asks for, what is restored first, and our own tasks on other hosts."""
         kept = [task for task in self._known(membership.copies) if self._plan.is_stateful(task)]
         wanted = {task for task in (*kept, *self.restoring) if task not in owners and self._plan.is_stateful(task)}
-        given = hosts_of(wanted, self._lane_jobs.updaters.hosts() if wanted else [])
-        hosts = self._lane_jobs.hosts
+        given = hosts_of(wanted, self._spark_threads.updaters.hosts() if wanted else [])
+        hosts = self._spark_threads.hosts
         own = {task: host for task, host in self._own.items() if task in owners and hosts.get(owners[task]) != host}
         self.standbys.want({**given, **own}, self.restoring, self._known(membership.tasks))
         self.standbys.hurry(membership.probing or self._moves_wait)
@@ -138,8 +140,8 @@ class StateReplicas:
         elsewhere = set(membership.standbys) if membership is not None else set()
         self._own = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
         self._moves_wait = placement.is_waiting
-        hosts = self._lane_jobs.hosts
-        self._chosen = {task: hosts[lane] for task, lane in placement.owners.items() if lane in hosts}
+        hosts = self._spark_threads.hosts
+        self._chosen = {task: hosts[thread] for task, thread in placement.owners.items() if thread in hosts}
 
     def to_restore_first(self, tasks: Iterable[TaskId]) -> set[TaskId]:
         """Which of these are restored first: they have much to restore, or have to wait for a transaction."""
@@ -241,35 +243,35 @@ class StateReplicas:
     def placement(
         self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], without: Collection[int] = ()
     ) -> Placement:
-        """Lanes for tasks: those whose state cannot move stay, and the load moves the others.
+        """Threads for tasks: those whose state cannot move stay, and the load moves the others.
 
-        Lanes on executors where other applications of the session do not work are the first to be chosen.
+        Threads on executors where other applications of the session do not work are the first to be chosen.
         """
-        found, neighbours = self._lane_jobs.hosts, self._lane_jobs.neighbours
-        lanes = sorted((lane for lane in found if lane not in without), key=lambda lane: (neighbours[lane], lane))
-        hosts = {lane: found[lane] for lane in lanes}
+        found, neighbours = self._spark_threads.hosts, self._spark_threads.neighbours
+        threads = sorted((thread for thread in found if thread not in without), key=lambda thread: (neighbours[thread], thread))
+        hosts = {thread: found[thread] for thread in threads}
         bound = [task for task in tasks if self._is_bound(task, hosts)]
         kept = keep_bound(bound, hosts, owners, self._hosts)
         others = self._place_others([task for task in tasks if task not in kept], spread, owners, hosts)
         return replace(others, owners={task: kept[task] if task in kept else others.owners[task] for task in tasks})
 
-    def bound_lanes(self, owners: Mapping[TaskId, int]) -> set[int]:
-        """The lanes of tasks whose state cannot move to another executor."""
-        return {lane for task, lane in owners.items() if task.subtopology in self._plan.bound}
+    def bound_threads(self, owners: Mapping[TaskId, int]) -> set[int]:
+        """The threads of tasks whose state cannot move to another executor."""
+        return {thread for task, thread in owners.items() if task.subtopology in self._plan.bound}
 
     def _is_bound(self, task: TaskId, hosts: Mapping[int, str]) -> bool:
-        """Whether a move between these lanes would lose a task's state: on one host it may be on the disk that all share."""
+        """Whether a move between these threads would lose a task's state: on one host it may be on the disk that all share."""
         bound = self._plan.bound.get(task.subtopology)
         return bound is StateBound.PROCESS or (bound is StateBound.HOST and len(set(hosts.values())) > 1)
 
     def _place_others(
         self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], hosts: Mapping[int, str]
     ) -> Placement:
-        """Lanes for tasks, where their state is on one of several hosts; a lane that went to another host left it behind.
+        """Threads for tasks, where their state is on one of several hosts; a thread that went to another host left it behind.
 
         How much state a task has is known from the last look at its changelogs.
         """
-        owners = {task: lane for task, lane in owners.items() if task in set(tasks)}
+        owners = {task: thread for task, thread in owners.items() if task in set(tasks)}
         if not tasks:
             return Placement({})
         if len(set(hosts.values())) < 2:
@@ -281,24 +283,24 @@ class StateReplicas:
             if task in stateful and lag is not None:
                 lags.setdefault(task, {})[host] = lag
         before = {
-            task: lane
-            for task, lane in owners.items()
-            if lane in hosts and (task not in stateful or hosts[lane] in (self._hosts.get(task), self._chosen.get(task)))
+            task: thread
+            for task, thread in owners.items()
+            if thread in hosts and (task not in stateful or hosts[thread] in (self._hosts.get(task), self._chosen.get(task)))
         }
         totals = {task: sum(self._ends.get(p, _UNKNOWN) for p in partitions) for task, partitions in stateful.items()}
         return place(tasks, hosts, spread, before, KnownState(totals, lags), self._settings)
 
     def opened(self, owners: Mapping[TaskId, int]) -> None:
-        """These tasks run in their lanes now, with their state beside them."""
-        hosts = self._lane_jobs.hosts
-        self._hosts.update({task: hosts[lane] for task, lane in owners.items() if lane in hosts})
+        """These tasks run in their threads now, with their state beside them."""
+        hosts = self._spark_threads.hosts
+        self._hosts.update({task: hosts[thread] for task, thread in owners.items() if thread in hosts})
         self._taken_back.difference_update(owners)
         self.standbys.forget(owners)
 
     def closed(self, tasks: Sequence[TaskId]) -> None:
         """What was closed here is on the disk, as far as it had come."""
-        if tasks and self.directory is not None and self._lane_jobs.updaters.is_local:
-            self.standbys.remember(stored_offsets(self._lane_jobs.application, self.directory, tasks))
+        if tasks and self.directory is not None and self._spark_threads.updaters.is_local:
+            self.standbys.remember(stored_offsets(self._spark_threads.application, self.directory, tasks))
 
     def _source_limits(self) -> Mapping[TopicPartition, int]:
         """Changelogs that are input topics are copied only as far as they have been committed."""

@@ -1,1 +1,1 @@
-"""What runs next, in which lane: the conductor and what it decides with."""
+"""What runs next, in which thread: the conductor and what it decides with."""

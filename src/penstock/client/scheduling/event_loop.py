@@ -38,7 +38,7 @@ from penstock.errors import BrokerError, StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership, Stopped
-from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.messages import Failure
 from penstock.spark.plan import Plan
 
@@ -55,7 +55,7 @@ class EventLoop:
         self,
         config: StreamsConfig,
         plan: Plan,
-        jobs: LaneJobs,
+        jobs: SparkThreads,
         admin: Admin,
         offsets: TaskOffsets,
         events: Events,
@@ -64,7 +64,7 @@ class EventLoop:
         self._jobs, self._events = jobs, events
         always = config["task.spread"] == "always" or config["num.stream.threads"] is not None
         self.tasks = TaskManager(config, plan, jobs, admin, offsets, events, TaskSpread(always=always))
-        self.tasks.threads = {index: SupervisedThread(index) for index in jobs.lanes}
+        self.tasks.threads = {index: SupervisedThread(index) for index in jobs.workers}
         self.copies = self.tasks.copies
         self.queue = EventQueue()
         name = f"{jobs.application.client_id}-background"

@@ -14,7 +14,7 @@ from penstock.client.scheduling.thread_supervisor import ThreadSupervisor
 from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.kafka.admin import Admin
-from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.spark_threads import SparkThreads
 
 _SESSION_EVERY, _LOST_EVERY, _OTHERS_EVERY, _LOOK_EVERY, _PLACES_EVERY = 0.2, 0.2, 0.5, 1.0, 1.0
 _CHANGELOGS_EVERY, _SLOTS_EVERY = 1.0, 5.0
@@ -56,7 +56,7 @@ class Housekeeping:
         self,
         config: StreamsConfig,
         tasks: TaskManager,
-        jobs: LaneJobs,
+        jobs: SparkThreads,
         events: Events,
         admin: Admin,
         assignments: Assignments,
@@ -84,7 +84,7 @@ class Housekeeping:
         if is_time("session", _SESSION_EVERY):
             jobs.check_session()
         if not jobs.updaters.is_local and is_time("lost", _LOST_EVERY):
-            self._background.do("lost", jobs.lost_lanes, self._supervisor.take_lost)
+            self._background.do("lost", jobs.lost_threads, self._supervisor.take_lost)
         if self._supervisor.long_residents() and is_time("others", _OTHERS_EVERY):
             self._background.do("others", jobs.waits.anybody_waits, self._supervisor.give_way)
         if self._tasks.is_over_hosts and is_time("changelogs", _CHANGELOGS_EVERY):
@@ -96,7 +96,7 @@ class Housekeeping:
         now = time.monotonic()
         late = [t.index for t in self._tasks.threads.values() if t.job is not None and now - t.job.started > _LOOK_EVERY]
         if (late or jobs.waits.seconds) and is_time("look", _LOOK_EVERY):
-            names = [jobs.lanes[index].name for index in late if index in jobs.lanes]
+            names = [jobs.workers[index].name for index in late if index in jobs.workers]
             self._background.do("look", partial(jobs.waits.look, names))
 
     def look_for_places(self) -> None:
@@ -111,12 +111,12 @@ class Housekeeping:
         Spark go at once.
         """
         refused = self._jobs.refusals.keys()
-        bound = self._tasks.copies.bound_lanes(self._tasks.owners) - refused
+        bound = self._tasks.copies.bound_threads(self._tasks.owners) - refused
         places = {index: place for index, place in places.items() if index not in bound}
         threads = {index: thread for index, thread in self._tasks.threads.items() if thread.on_left is None and not thread.ends}
         for index, place in list(places.items()):
             if index in threads and threads[index].is_parked:
-                self._jobs.move_lane(index, places.pop(index))
+                self._jobs.move_thread(index, places.pop(index))
             elif index in threads and place is not None:
                 self._supervisor.redirect(threads[index], place)
         moving = next((index for index, thread in threads.items() if thread.goes_to is not None and index in places), None)

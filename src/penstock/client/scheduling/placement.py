@@ -1,8 +1,8 @@
-"""Which lane runs which task, and which host keeps a copy: the same assignor, over the lanes of one instance.
+"""Which thread runs which task, and which host keeps a copy: the same assignor, over the threads of one instance.
 
-On one machine state is on the disk that all lanes share, and a move costs a close and an open. Over several hosts a task runs
-where its state is; one that should run elsewhere is warmed up there first. A task whose state cannot move keeps its lane until
-that is gone; such tasks are spread over all lanes from the start.
+On one machine state is on the disk that all threads share, and a move costs a close and an open. Over several hosts a task runs
+where its state is; one that should run elsewhere is warmed up there first. A task whose state cannot move keeps its thread until
+that is gone; such tasks are spread over all threads from the start.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.client.assignment.assignor import LATEST_OFFSET, AssignorSettings, AssignorTask, Member, assign
-from penstock.client.assignment.group_assignment import tasks_to_lanes
+from penstock.client.assignment.group_assignment import tasks_to_threads
 from penstock.ids import TaskId
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The lane of each task, the host that keeps a copy of it where one does, and whether a move waits for its copy."""
+    """The thread of each task, the host that keeps a copy of it where one does, and whether a move waits for its copy."""
 
     owners: dict[TaskId, int]
     copies: dict[TaskId, str] = field(default_factory=dict)
@@ -39,97 +39,109 @@ class KnownState:
 
 def place(
     tasks: Sequence[TaskId],
-    lanes: Mapping[int, str],
+    threads: Mapping[int, str],
     spread: bool,
     before: Mapping[TaskId, int],
     state: KnownState,
     settings: AssignorSettings,
 ) -> Placement:
-    """Lanes for tasks. `lanes` has the host of each lane, in the order in which they are chosen if several would do; `before` the
-    lane that has a task open or had it last.
+    """Return the thread of each task.
+
+    `threads` maps each thread to its host, in order of preference. `before` maps a task to the thread that has it open or had it
+    last.
     """
-    if len(set(lanes.values())) < 2:
-        return Placement(tasks_to_lanes(tasks, list(lanes), spread, before))
-    before = {task: lane for task, lane in before.items() if lane in lanes}
+    if len(set(threads.values())) < 2:
+        return Placement(tasks_to_threads(tasks, list(threads), spread, before))
+    before = {task: thread for task, thread in before.items() if thread in threads}
     if spread:
-        return _over_all(tasks, lanes, before, state, settings)
-    return _together(tasks, lanes, before, state, settings)
+        return _over_all(tasks, threads, before, state, settings)
+    return _together(tasks, threads, before, state, settings)
 
 
 def keep_bound(
-    tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], homes: Mapping[TaskId, str]
+    tasks: Sequence[TaskId], threads: Mapping[int, str], before: Mapping[TaskId, int], homes: Mapping[TaskId, str]
 ) -> dict[TaskId, int]:
-    """Lanes for tasks whose state cannot move; `homes` has the host where each was opened.
+    """Threads for tasks whose state cannot move; `homes` has the host where each was opened.
 
-    A task stays where it is. One without a lane gets the lane with the fewest of them, on its home if that has a lane.
+    A task stays where it is. One without a thread gets the thread with the fewest of them, on its home if that has a thread.
 
     >>> task, other = TaskId(0, 0), TaskId(0, 1)
     >>> keep_bound([task, other], {0: "a", 1: "a"}, {task: 1}, {task: "a"}) == {task: 1, other: 0}
     True
     """
     owners = {
-        task: lane for task in tasks if (lane := before.get(task, -1)) in lanes and homes.get(task, lanes[lane]) == lanes[lane]
+        task: thread
+        for task in tasks
+        if (thread := before.get(task, -1)) in threads and homes.get(task, threads[thread]) == threads[thread]
     }
     load = Counter(owners.values())
     for task in tasks:
         if task not in owners:
-            at_home = [lane for lane, host in lanes.items() if host == homes.get(task)]
-            owners[task] = min(at_home or lanes, key=lambda lane: (load[lane], lane))
+            at_home = [thread for thread, host in threads.items() if host == homes.get(task)]
+            owners[task] = min(at_home or threads, key=lambda thread: (load[thread], thread))
             load[owners[task]] += 1
     return owners
 
 
 def _over_all(
-    tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], state: KnownState, settings: AssignorSettings
+    tasks: Sequence[TaskId],
+    threads: Mapping[int, str],
+    before: Mapping[TaskId, int],
+    state: KnownState,
+    settings: AssignorSettings,
 ) -> Placement:
     members = []
-    for lane, host in sorted(lanes.items()):
-        active = {task for task in tasks if before.get(task) == lane}
+    for thread, host in sorted(threads.items()):
+        active = {task for task in tasks if before.get(task) == thread}
         known = {task: state.lag(task, host) for task in tasks if host in state.lags.get(task, {})}
-        copied = {task for task in known if task not in active and not _runs_at(task, host, lanes, before)}
+        copied = {task for task in known if task not in active and not _runs_at(task, host, threads, before)}
         lags = {**known, **dict.fromkeys(active, LATEST_OFFSET)}
-        members.append(Member(f"{lane:05}", place=host, active=frozenset(active), standby=frozenset(copied), lags=lags))
+        members.append(Member(f"{thread:05}", place=host, active=frozenset(active), standby=frozenset(copied), lags=lags))
     unassigned = [AssignorTask(task, state.totals.get(task)) for task in tasks]
     found = assign(unassigned, members, replace(settings, standby_replicas=min(1, settings.standby_replicas)))
-    owners = {task: int(lane) for task, lane in found.owners.items()}
+    owners = {task: int(thread) for task, thread in found.owners.items()}
     copies = {}
     for kept in (found.standby, found.warmup):  # a task has one copy in an instance: a warm-up is the one that is wanted most
-        copies.update({task: lanes[int(lane)] for lane, copied_here in kept.items() for task in copied_here})
+        copies.update({task: threads[int(thread)] for thread, copied_here in kept.items() for task in copied_here})
     return Placement({task: owners[task] for task in tasks}, copies, found.probing)
 
 
 def _together(
-    tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], state: KnownState, settings: AssignorSettings
+    tasks: Sequence[TaskId],
+    threads: Mapping[int, str],
+    before: Mapping[TaskId, int],
+    state: KnownState,
+    settings: AssignorSettings,
 ) -> Placement:
-    home = Counter(before.values()).most_common(1)[0][0] if before else next(iter(lanes))
+    home = Counter(before.values()).most_common(1)[0][0] if before else next(iter(threads))
     owners: dict[TaskId, int] = {}
     copies: dict[TaskId, str] = {}
     waiting = False
     for task in tasks:
         owners[task] = home
-        best = min(lanes, key=lambda lane: (state.lag(task, lanes[lane]), lane != home, lane))
-        lag = state.lag(task, lanes[home])
-        if task in before and lanes[before[task]] != lanes[home]:
+        best = min(threads, key=lambda thread: (state.lag(task, threads[thread]), thread != home, thread))
+        lag = state.lag(task, threads[home])
+        if task in before and threads[before[task]] != threads[home]:
             best = before[task]
-        if not settings.is_caught_up(lag) and state.lag(task, lanes[best]) < lag:
+        if not settings.is_caught_up(lag) and state.lag(task, threads[best]) < lag:
             owners[task], waiting = best, True
-            if sum(host == lanes[home] for host in copies.values()) < settings.max_warmup_replicas:
-                copies[task] = lanes[home]
+            if sum(host == threads[home] for host in copies.values()) < settings.max_warmup_replicas:
+                copies[task] = threads[home]
     if settings.standby_replicas:
         for task in tasks:
             if task in state.totals and task not in copies:
-                copies[task] = _other_host(task, lanes[owners[task]], lanes, state, copies)
+                copies[task] = _other_host(task, threads[owners[task]], threads, state, copies)
     return Placement(owners, copies, waiting)
 
 
-def _other_host(task: TaskId, host: str, lanes: Mapping[int, str], state: KnownState, copies: Mapping[TaskId, str]) -> str:
+def _other_host(task: TaskId, host: str, threads: Mapping[int, str], state: KnownState, copies: Mapping[TaskId, str]) -> str:
     """A host for a copy: one that has it already, else the one with the fewest."""
     load = Counter(copies.values())
     known = state.lags.get(task, {})
     return min(
-        (other for other in set(lanes.values()) if other != host), key=lambda other: (other not in known, load[other], other)
+        (other for other in set(threads.values()) if other != host), key=lambda other: (other not in known, load[other], other)
     )
 
 
-def _runs_at(task: TaskId, host: str, lanes: Mapping[int, str], before: Mapping[TaskId, int]) -> bool:
-    return task in before and lanes[before[task]] == host
+def _runs_at(task: TaskId, host: str, threads: Mapping[int, str], before: Mapping[TaskId, int]) -> bool:
+    return task in before and threads[before[task]] == host

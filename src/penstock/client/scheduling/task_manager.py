@@ -29,7 +29,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.clients import consumer_config, reads_committed
 from penstock.kafka.membership import Membership
 from penstock.runtime.offset_metadata import OffsetAndMetadata
-from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.messages import RestoreProgress, TaskStart, ThreadReport
 from penstock.spark.plan import Plan
 
@@ -66,7 +66,7 @@ class TaskManager:
         self,
         config: StreamsConfig,
         plan: Plan,
-        jobs: LaneJobs,
+        jobs: SparkThreads,
         admin: Admin,
         offsets: TaskOffsets,
         events: Events,
@@ -241,7 +241,7 @@ class TaskManager:
             _log.info(
                 "generation %d: this instance has %d of %d tasks: %s; on %d threads",
                 *(membership.generation, len(tasks), len(there), ", ".join(map(str, sorted(tasks))) or "none"),
-                len(self._jobs.lanes),
+                len(self._jobs.workers),
             )
         for task in tasks:
             self._tasks.setdefault(task, TaskRow())
@@ -269,7 +269,7 @@ class TaskManager:
         offsets and might yet be committed. So nothing is read before all threads have begun. What a failed thread had is read
         when that thread has begun anew, or was fenced.
         """
-        if self.adopted is None or not self._jobs.lanes or any(thread.is_to_begin for thread in self.threads.values()):
+        if self.adopted is None or not self._jobs.workers or any(thread.is_to_begin for thread in self.threads.values()):
             return None
         asked = [
             task
@@ -335,7 +335,7 @@ class TaskManager:
         """Put all tasks whose offsets are known on threads; a task keeps its thread unless the load asks for another one."""
         known = self._in(_S.READY)
         tasks = [*self._owners, *(task for task in known if task not in self._owners)]
-        if tasks and self._jobs.lanes.keys() - self.leaving:
+        if tasks and self._jobs.workers.keys() - self.leaving:
             self._take_placement(self._placement(tasks, spread=self._wants_spread(backlog, to_restore)))
         elif self.adopted is not None:
             self.copies.keep(self.adopted, self._owners)
@@ -346,7 +346,7 @@ class TaskManager:
         # Over hosts the changelogs are looked at, and copies catch up slowly.
         if (
             not self._owners
-            or not self._jobs.lanes.keys() - self.leaving
+            or not self._jobs.workers.keys() - self.leaving
             or now - self._placed_at < (_PLACED_EVERY if over_hosts else _LOOKED_AT_EVERY)
         ):
             return
@@ -365,7 +365,7 @@ class TaskManager:
 
     def leave_thread(self, index: int) -> None:
         """Have the other threads take what a thread has, if there are any."""
-        if self._owners and self._jobs.lanes.keys() - self.leaving - {index}:
+        if self._owners and self._jobs.workers.keys() - self.leaving - {index}:
             self._take_placement(self._placement(list(self._owners), index), f"away from thread {index + 1}")
 
     def stay_away(self, index: int, *, away: bool) -> bool:
@@ -373,7 +373,7 @@ class TaskManager:
         if not away:
             self.leaving.discard(index)
             return False
-        if others := bool(self._jobs.lanes.keys() - self.leaving - {index}):
+        if others := bool(self._jobs.workers.keys() - self.leaving - {index}):
             self.leaving.add(index)
             self.leave_thread(index)
         return others

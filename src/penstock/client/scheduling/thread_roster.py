@@ -16,8 +16,8 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
 from penstock.kafka.clients import producer_config
 from penstock.kafka.produce import fence
-from penstock.spark.driver.lane_jobs import LaneJobs
-from penstock.spark.driver.lanes import Lane
+from penstock.spark.driver.spark_threads import SparkThreads
+from penstock.spark.driver.thread_worker import ThreadWorker
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class ThreadChange:
 class ThreadRoster:
     """Changes which threads there are; changes are asked for by any thread, and done by the event loop's."""
 
-    def __init__(self, config: StreamsConfig, tasks: TaskManager, jobs: LaneJobs, background: Background) -> None:
+    def __init__(self, config: StreamsConfig, tasks: TaskManager, jobs: SparkThreads, background: Background) -> None:
         self._config, self._tasks, self._jobs, self._background = config, tasks, jobs, background
         self._changes: deque[ThreadChange] = deque()
 
@@ -57,12 +57,12 @@ class ThreadRoster:
                 change.on_done()
 
     def _add(self, index: int, name: str) -> None:
-        self._jobs.add_lane(index, name)
+        self._jobs.add_thread(index, name)
         self._tasks.threads[index] = SupervisedThread(index)
         self._tasks.place()
 
     def _remove(self, index: int, on_done: Callable[[], None]) -> None:
-        if len(self._jobs.lanes) < 3:
+        if len(self._jobs.workers) < 3:
             self._tasks.spread.forget()
         thread = self._tasks.threads[index]
         thread.on_left = on_done
@@ -88,7 +88,7 @@ class ThreadRoster:
         if thread.job is not job:
             return  # it has failed meanwhile: its executor is gone
         self._tasks.failed(thread)
-        self._jobs.move_lane(thread.index, place)
+        self._jobs.move_thread(thread.index, place)
         thread.goes_to = None
         thread.begin_anew()
         self._tasks.release(thread.index)
@@ -96,10 +96,10 @@ class ThreadRoster:
     def end(self, thread: SupervisedThread, on_done: Callable[[], None]) -> None:
         """End the worker of a thread."""
         thread.become(ThreadPhase.CLOSING)
-        self._end_in_background(thread, partial(self._end_worker, thread.index, self._jobs.take_lane(thread.index)), on_done)
+        self._end_in_background(thread, partial(self._end_worker, thread.index, self._jobs.take_thread(thread.index)), on_done)
 
-    def _end_worker(self, index: int, worker: Lane) -> None:
-        self._jobs.end_lane(index, worker)
+    def _end_worker(self, index: int, worker: ThreadWorker) -> None:
+        self._jobs.end_thread(index, worker)
         self.fence(index)
 
     def _end_in_background(self, thread: SupervisedThread, end: Callable[[], None], on_done: Callable[[], object]) -> None:

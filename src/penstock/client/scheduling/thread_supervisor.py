@@ -31,8 +31,8 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.clients import max_poll_seconds
-from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.driver.placement import SessionStoppedError
+from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.messages import BatchReport, ThreadReport
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class ThreadSupervisor:
         self,
         config: StreamsConfig,
         tasks: TaskManager,
-        jobs: LaneJobs,
+        jobs: SparkThreads,
         events: Events,
         assignments: Assignments,
         run: RunState,
@@ -115,7 +115,7 @@ class ThreadSupervisor:
                 self._park(thread)
             return
         if thread.phase is ThreadPhase.CREATED:
-            if self._jobs.place_lane(thread.index):
+            if self._jobs.place_thread(thread.index):
                 thread.goes_to = None
                 self._tasks.place()
             self._submit(thread, frozenset(), -1, processes=False)
@@ -146,10 +146,10 @@ class ThreadSupervisor:
 
     def redirect(self, thread: SupervisedThread, place: str) -> None:
         """Have a thread begin on another executor, if it still waits for a core to begin at all."""
-        job, lane = thread.job, self._jobs.lanes[thread.index]
-        if thread.phase is ThreadPhase.CREATED and job is not None and lane.name in self._jobs.waits.seconds:
+        job, worker = thread.job, self._jobs.workers[thread.index]
+        if thread.phase is ThreadPhase.CREATED and job is not None and worker.name in self._jobs.waits.seconds:
             self._jobs.cancel(thread.index, f"it begins on {place}")
-            self._jobs.move_lane(thread.index, place)
+            self._jobs.move_thread(thread.index, place)
             thread.begin_anew()
 
     def _has_work(self, thread: SupervisedThread, wanted: frozenset[TaskId]) -> bool:
@@ -210,7 +210,7 @@ class ThreadSupervisor:
         return waited > OTHERS_FIRST or all(self._tasks.is_ready(task) for task in self._tasks.owners)
 
     def _needs_sign_of_life(self, thread: SupervisedThread) -> bool:
-        return bool(thread.holds) and time.monotonic() - self._jobs.lanes[thread.index].last_used > _ALIVE_EVERY
+        return bool(thread.holds) and time.monotonic() - self._jobs.workers[thread.index].last_used > _ALIVE_EVERY
 
     def _update_phase(self, thread: SupervisedThread) -> None:
         if thread.update_phase(self._tasks.wanted(thread)):
@@ -227,7 +227,7 @@ class ThreadSupervisor:
             every = _REPORT_EVERY if self._config.eos_enabled else min(_REPORT_EVERY, max(TICK, self._commit_seconds))
             job.report_at = now + (every if job.has_reported else _FIRST_REPORT)
             job.reporting = self._background.submit(self._ask_report, thread, job)
-        waits = self._jobs.lanes.get(thread.index)
+        waits = self._jobs.workers.get(thread.index)
         if waits is not None and waits.name in self._jobs.waits.seconds:
             job.moved_at = now  # it waits for a core, and has not begun
             leaves = thread.goes_to is not None or thread.on_left is not None
@@ -259,7 +259,7 @@ class ThreadSupervisor:
                 self._background.submit(self._jobs.call_back, thread.index, job.number)
 
     def _end_hanging(self, thread: int, job: str) -> None:
-        if thread not in self._jobs.lanes:
+        if thread not in self._jobs.workers:
             return  # it was replaced or removed meanwhile
         doing = self._jobs.doing(thread) or "its worker does not tell what it does"
         reason = f"{job} has not moved for max.poll.interval.ms ({self._hangs_after:.0f} s): {doing}"
@@ -433,7 +433,7 @@ class ThreadSupervisor:
             thread = self._tasks.threads.get(index)
             if thread is None or thread.ends or thread.phase is ThreadPhase.BACKING_OFF:
                 continue
-            if self._jobs.lanes[index].executor != executor:
+            if self._jobs.workers[index].executor != executor:
                 continue
             if thread.is_open and thread.job is None and not thread.holds and not self._tasks.wanted(thread):
                 thread.begin_anew()  # it had nothing

@@ -21,7 +21,7 @@ class AppInfo:
     def __init__(self, config: StreamsConfig, here: HostInfo, running: RunningApplication, history: History) -> None:
         self._config, self._here = config, here
         self._running = running
-        self._loop, self._lane_jobs = running.loop, running.lane_jobs
+        self._loop, self._spark_threads = running.loop, running.spark_threads
         self._history = history
         self._topology = topology_json(running.description)
         self._drawn: str | None = None
@@ -64,7 +64,7 @@ class AppInfo:
         """Where each task is, as one text that changes with it."""
         owners, standbys = self._loop.owners, self._loop.standby_hosts
         found = {str(task): f"standby {host}" for task, host in standbys.items()}
-        return found | {str(task): f"active {lane}" for task, lane in owners.items()}
+        return found | {str(task): f"active {worker}" for task, worker in owners.items()}
 
     def _picture(self) -> str:
         """The topology as a picture, drawn once."""
@@ -76,13 +76,13 @@ class AppInfo:
         owners, states, waiting = self._loop.owners, self._running.thread_states(), self._loop.waiting_for_core
         return [
             {
-                "name": lane.name,
-                "executor": lane.executor or "local",
-                "state": states.get(lane.name) or ("RUNNING" if self._loop.is_open else "STARTING"),
-                "waiting_for_core_seconds": round(waiting[lane.name], 1) if lane.name in waiting else None,
+                "name": worker.name,
+                "executor": worker.executor or "local",
+                "state": states.get(worker.name) or ("RUNNING" if self._loop.is_open else "STARTING"),
+                "waiting_for_core_seconds": round(waiting[worker.name], 1) if worker.name in waiting else None,
                 "tasks": [str(task) for task, owner in sorted(owners.items()) if owner == index],
             }
-            for index, lane in self._lane_jobs.lanes.items()
+            for index, worker in self._spark_threads.workers.items()
         ]
 
     def _tasks(self, lags: Lags) -> list[dict[str, Any]]:
@@ -93,7 +93,7 @@ class AppInfo:
         for task in plan.tasks():
             active, standby = task in owners, task in standbys
             subtopology = plan.subtopologies[task.subtopology]
-            lane = self._lane_jobs.lanes.get(owners[task]) if active else None
+            worker = self._spark_threads.workers.get(owners[task]) if active else None
             ready = self._loop.is_ready(task) and str(task) not in restoring
             host = self._here if active else locations.host_of(task)
             found.append(
@@ -101,9 +101,9 @@ class AppInfo:
                     "id": str(task),
                     "role": "active" if active else "standby" if standby else "elsewhere",
                     "state": ("RUNNING" if ready else "RESTORING") if active else "RUNNING" if standby else None,
-                    "thread": None if lane is None else lane.name,
-                    "executor": (lane.executor or "local")
-                    if lane is not None
+                    "thread": None if worker is None else worker.name,
+                    "executor": (worker.executor or "local")
+                    if worker is not None
                     else standbys[task] or "local"
                     if standby
                     else None,

@@ -34,6 +34,7 @@ HEAD_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 15
 _ACCEPTS_AT_ONCE = 64
 _RETRY_SECONDS = 1.0
+_BUSY_SECONDS = 0.05
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -162,6 +163,9 @@ class ConnectionServer(uvicorn.Server):
     def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         for _ in range(_ACCEPTS_AT_ONCE):
+            if len(self._open) >= MAX_CONNECTIONS and not self._waiting():
+                self._accept_after(_BUSY_SECONDS)  # all are being answered; a new client waits in the backlog
+                return
             try:
                 connected, _ = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -171,8 +175,7 @@ class ConnectionServer(uvicorn.Server):
                     raise
                 _log.warning("a connection cannot be accepted: %s. One that waits for its client is closed instead.", exc)
                 self._drop_one()
-                loop.remove_reader(self._listening)
-                loop.call_later(_RETRY_SECONDS, self._begin_to_accept)
+                self._accept_after(_RETRY_SECONDS)
                 return
             if len(self._open) >= MAX_CONNECTIONS:
                 self._drop_one()
@@ -180,6 +183,11 @@ class ConnectionServer(uvicorn.Server):
             self._open.add(connection)
             connection.handshake = loop.create_task(self._greet(connection, connected))
             connection.handshake.add_done_callback(partial(self._greeted, connection, connected))
+
+    def _accept_after(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._listening)
+        loop.call_later(seconds, self._begin_to_accept)
 
     def _greeted(self, connection: Connection, connected: socket.socket, _: object) -> None:
         """Close the socket of a handshake that failed or was cancelled, perhaps before it began."""
@@ -197,9 +205,11 @@ class ConnectionServer(uvicorn.Server):
         except Exception as exc:  # noqa: BLE001 - the client's fault: no TLS, or a version or certificate that is refused
             _log.debug("a connection ended before its first request: %s", exc)
 
+    def _waiting(self) -> list[Connection]:
+        return [connection for connection in self._open if not connection.is_answering]
+
     def _drop_one(self) -> None:
-        waiting = [connection for connection in self._open if not connection.is_answering]
-        if waiting:
+        if waiting := self._waiting():
             dropped = min(waiting, key=lambda connection: connection.waits_since)
             dropped.abort()
             self._open.discard(dropped)  # at once, so that there are never more than MAX_CONNECTIONS

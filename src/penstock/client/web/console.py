@@ -102,7 +102,7 @@ class Console:
 
     def _code_lines(self) -> dict[str, str]:
         """Where in the user's code each node was added."""
-        plan = self._running.lane_jobs.application.plan
+        plan = self._running.spark_threads.application.plan
         if self._lines is None or self._lines[0] is not plan:
             specs = [node for part in plan.subtopologies.values() for node in part.nodes]
             self._lines = plan, {node.name: node.added_at for node in specs if node.added_at}

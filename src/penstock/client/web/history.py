@@ -121,7 +121,7 @@ class History:
             bucket.usage = dict(usage)
 
     def workers(self) -> dict[int, tuple[str, Usage]]:
-        """What the worker of each lane has said last: its name and what it takes."""
+        """What the worker of each thread has said last: its name and what it takes."""
         with self._lock:
             return dict(self._usage)
 

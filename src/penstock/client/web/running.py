@@ -9,7 +9,7 @@ from penstock.client.input_lags import Lags
 from penstock.client.queries.queries import Queries
 from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.state import State
-from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.topology.description import TopologyDescription
 
 
@@ -19,7 +19,7 @@ class RunningApplication:
 
     queries: Queries
     description: TopologyDescription
-    lane_jobs: LaneJobs
+    spark_threads: SparkThreads
     loop: EventLoop
     state: Callable[[], State]
     failure: Callable[[], BaseException | None]

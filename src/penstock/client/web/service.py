@@ -24,7 +24,7 @@ from penstock.client.web.watcher import Watcher
 from penstock.config.streams_config import StreamsConfig
 from penstock.peers.proofs import PeerKeys
 from penstock.query.server_tls import server_tls
-from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.spark_threads import SparkThreads
 
 _log = logging.getLogger(__name__)
 
@@ -75,16 +75,16 @@ class WebService:
         letters: Topics | None = None,
     ) -> None:
         """Answer from now on."""
-        queries, lane_jobs, loop = running.queries, running.lane_jobs, running.loop
+        queries, spark_threads, loop = running.queries, running.spark_threads, running.loop
         answers = Answers(queries, self.host, self._forwarder)
         info = AppInfo(self._config, self.host, running, self.history)
-        watcher = self._watcher = Watcher(self.history, running.lags, info.places, lambda: lane_jobs.jvm_pid)
+        watcher = self._watcher = Watcher(self.history, running.lags, info.places, lambda: spark_threads.jvm_pid)
         watcher.start()
-        stores = StateInfo(queries.stores, lane_jobs, loop, self.history, readings)
+        stores = StateInfo(queries.stores, spark_threads, loop, self.history, readings)
         has_token = self._token is not None
         console = Console(running, info, self.history, watcher, stores, self.url.partition(":")[0], has_token)
-        found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(lane_jobs))
-        topics = None if letters is None else TopicRecords(letters, self._config, lambda: lane_jobs.application.plan)
+        found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(spark_threads))
+        topics = None if letters is None else TopicRecords(letters, self._config, lambda: spark_threads.application.plan)
 
         def pause(paused: bool) -> dict[str, Any]:
             if not running.state().is_running_or_rebalancing:
@@ -120,9 +120,9 @@ class WebService:
         self.history.close()
 
 
-def _inputs(lane_jobs: LaneJobs) -> set[str]:
+def _inputs(spark_threads: SparkThreads) -> set[str]:
     """The topics that others write for the application."""
-    parts = lane_jobs.application.plan.subtopologies.values()
+    parts = spark_threads.application.plan.subtopologies.values()
     return {topic for part in parts for topic in part.source_topics if topic not in part.repartition_source_topics}
 
 

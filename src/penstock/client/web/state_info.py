@@ -9,7 +9,7 @@ from penstock.client.queries.local_stores import LocalStores
 from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.web.history import History
 from penstock.metrics.registry import STATE_GROUP, Metric, MetricName
-from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.spark_threads import SparkThreads
 
 Readings = Callable[[], Mapping[MetricName, Metric]]
 
@@ -23,17 +23,17 @@ class StateInfo:
     """Gathers what workers measure of their stores; nothing is opened or asked for."""
 
     def __init__(
-        self, stores: LocalStores, lane_jobs: LaneJobs, loop: EventLoop, history: History, readings: Readings = dict
+        self, stores: LocalStores, spark_threads: SparkThreads, loop: EventLoop, history: History, readings: Readings = dict
     ) -> None:
         self._stores = stores
-        self._lane_jobs = lane_jobs
+        self._spark_threads = spark_threads
         self._loop = loop
         self._history = history
         self._readings = readings
 
     def __call__(self) -> list[dict[str, Any]]:
         """One row for each store of each task that is here, active or as a copy."""
-        plan, measured = self._lane_jobs.application.plan, self._measured()
+        plan, measured = self._spark_threads.application.plan, self._measured()
         owners, copies = self._loop.owners, self._loop.standby_hosts
         restoring = {(found["task"], found["store"]): found for found in self._history.restoring()}
         behind = {(str(copy.task_id), copy.store): max(0, copy.end - copy.offset) for copy in self._loop.standbys.copies()}

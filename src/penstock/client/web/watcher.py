@@ -125,7 +125,7 @@ class Watcher:
         pid = self._jvm_pid()
         known: dict[str, Usage | None] = {"driver": own_usage(), "jvm": None if pid is None else usage_of(pid)}
         workers = self._history.workers()
-        known |= {f"worker {lane} {name}": usage for lane, (name, usage) in workers.items()}
+        known |= {f"worker {thread} {name}": usage for thread, (name, usage) in workers.items()}
         cores = {}
         for who, usage in known.items():
             if usage is not None:

@@ -1,1 +1,1 @@
-"""The driver's side: the session, the lanes, their jobs."""
+"""The driver's side: the session, the threads, their jobs."""

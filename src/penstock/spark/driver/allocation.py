@@ -1,8 +1,8 @@
 """Dynamic allocation: executors that Spark asks for when tasks wait, and gives up when they are idle.
 
-At Spark's defaults an application has no executor before it has tasks, and lanes have no tasks before they have an executor. So
-the first is asked for. From then on Spark decides by itself: lanes' jobs that wait for a core make it ask for more executors,
-lanes move to them, and those that no lane with work is on go after `spark.dynamicAllocation.executorIdleTimeout`.
+At Spark's defaults an application has no executor before it has tasks, and threads have no tasks before they have an executor. So
+the first is asked for. From then on Spark decides by itself: threads' jobs that wait for a core make it ask for more executors,
+threads move to them, and those that no thread with work is on go after `spark.dynamicAllocation.executorIdleTimeout`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NO_LIMIT: Final = 2**31 - 1
 _ASK_EVERY: Final = 60.0
 _asked: WeakKeyDictionary[SparkContext, float] = WeakKeyDictionary()
 
-# With no other limit there are so many lanes at most: one driver carries them.
-MOST_LANES: Final = 32
+# With no other limit there are so many threads at most: one driver carries them.
+MOST_THREADS: Final = 32
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,15 @@ class Allocation:
         )
         return cls(None if most >= _NO_LIMIT else most, seconds_of(settings.get(f"{_PREFIX}executorIdleTimeout", "60s")), keeps)
 
-    def lanes(self, slots: int, tasks: int) -> int:
-        """How many lanes there are without `num.stream.threads`: for all the executors that can be had, and no more than tasks.
+    def threads(self, slots: int, tasks: int) -> int:
+        """How many threads there are without `num.stream.threads`: for all the executors that can be had, and no more than tasks.
 
-        >>> Allocation(4, 60, True).lanes(slots=2, tasks=20), Allocation(4, 60, True).lanes(slots=2, tasks=5)
+        >>> Allocation(4, 60, True).threads(slots=2, tasks=20), Allocation(4, 60, True).threads(slots=2, tasks=5)
         (8, 5)
-        >>> Allocation(None, 60, True).lanes(slots=2, tasks=200)
+        >>> Allocation(None, 60, True).threads(slots=2, tasks=200)
         32
         """
-        return max(1, min(tasks, MOST_LANES if self.most is None else self.most * slots))
+        return max(1, min(tasks, MOST_THREADS if self.most is None else self.most * slots))
 
 
 def request_executor(spark: SparkContext) -> None:

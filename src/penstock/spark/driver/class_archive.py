@@ -25,8 +25,8 @@ from pyspark import SparkContext
 
 from penstock.errors import StreamsError
 from penstock.kafka.guard import GuardedProcess
-from penstock.spark.driver.lanes import Lane, close_lanes
 from penstock.spark.driver.session import class_archive, make_context
+from penstock.spark.driver.thread_worker import ThreadWorker, close_workers
 from penstock.spark.internals import end_gateway, running_gateway
 
 # A JVM that writes an archive takes some seconds longer to start and to end; far longer where others have the cores.
@@ -62,17 +62,17 @@ def make_archive(aside: bool = False, given_up: threading.Event | None = None) -
 
 
 def main() -> None:
-    """Start Spark, have it do once what it does for lanes, and end it: its JVM writes the archive then."""
+    """Start Spark, have it do once what it does for threads, and end it: its JVM writes the archive then."""
     if _ASIDE in sys.argv:
         step_aside()
     context = make_context(
         "penstock-warm-up",
         {"spark.master": "local[2]", "spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={sys.argv[1]}"},
     )
-    lane = Lane(context, "penstock-warm-up")
-    lane.submit(_said, "warm up", bytes).result(_SECONDS)
+    worker = ThreadWorker(context, "penstock-warm-up")
+    worker.submit(_said, "warm up", bytes).result(_SECONDS)
     _lose_a_row(context)
-    close_lanes([lane], _SECONDS)
+    close_workers([worker], _SECONDS)
     gateway = running_gateway()
     context.stop()
     end_gateway(gateway, _SECONDS)
@@ -82,7 +82,7 @@ def _lose_a_row(context: SparkContext) -> None:
     """A task that fails for want of its row, as the first does on each executor that is left when another is lost.
 
     To tell of it Spark reads all the messages it knows, for which it has to load a JSON library: half a second on a busy machine,
-    while lanes wait for the core.
+    while threads wait for the core.
     """
     rows = context.parallelize([0], 1)
     rows.localCheckpoint()

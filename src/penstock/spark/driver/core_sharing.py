@@ -1,4 +1,4 @@
-"""How lanes get cores among the jobs of a session: the pool of Spark's fair scheduler they are in, and who waits for a core."""
+"""How threads get cores among the jobs of a session: the pool of Spark's fair scheduler they are in, and who waits for a core."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# So long a lane has waited when it is told, and so long until it is told again.
+# So long a thread has waited when it is told, and so long until it is told again.
 _TOLD_AFTER: Final = 5.0
 _TOLD_AGAIN: Final = 60.0
 
@@ -21,14 +21,14 @@ POOL: Final = "spark.scheduler.pool"
 
 
 class CoreWaits:
-    """Which lanes wait for a core of Spark, and since when; looked at by who waits for their answers."""
+    """Which threads wait for a core of Spark, and since when; looked at by who waits for their answers."""
 
     def __init__(
         self,
         waiting: Callable[[], set[str]],
         now: Callable[[], float] = monotonic,
         anybody: Callable[[], bool] = lambda: False,
-        refusal: Callable[[str], str] = lambda lane: "",
+        refusal: Callable[[str], str] = lambda thread: "",
     ) -> None:
         self._waiting, self._anybody, self._refusal = waiting, anybody, refusal
         self._now = now
@@ -37,24 +37,26 @@ class CoreWaits:
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """How long each lane has waited that waits now, by its name."""
+        """How long each thread has waited that waits now, by its name."""
         now = self._now()
-        return {lane: now - since for lane, since in dict(self._since).items()}
+        return {thread: now - since for thread, since in dict(self._since).items()}
 
-    def look(self, lanes: Iterable[str]) -> None:
-        """See who of the lanes that have not answered yet waits."""
-        pending = set(lanes)
+    def look(self, threads: Iterable[str]) -> None:
+        """See who of the threads that have not answered yet waits."""
+        pending = set(threads)
         waiting = pending & self._ask() if pending else set()
         now = self._now()
-        self._since = {lane: self._since.get(lane, now) for lane in sorted(waiting)}
-        self._told = {lane: at for lane, at in self._told.items() if lane in waiting}
-        for lane, since in self._since.items():
-            if now - since >= _TOLD_AFTER and now - self._told.get(lane, -_TOLD_AGAIN) >= _TOLD_AGAIN:
-                self._told[lane] = now
-                _log.warning("stream-thread [%s] has waited %.0f s for a core of Spark: %s", lane, now - since, self._why(lane))
+        self._since = {thread: self._since.get(thread, now) for thread in sorted(waiting)}
+        self._told = {thread: at for thread, at in self._told.items() if thread in waiting}
+        for thread, since in self._since.items():
+            if now - since >= _TOLD_AFTER and now - self._told.get(thread, -_TOLD_AGAIN) >= _TOLD_AGAIN:
+                self._told[thread] = now
+                _log.warning(
+                    "stream-thread [%s] has waited %.0f s for a core of Spark: %s", thread, now - since, self._why(thread)
+                )
 
-    def _why(self, lane: str) -> str:
-        if refusal := self._refusal(lane):
+    def _why(self, thread: str) -> str:
+        if refusal := self._refusal(thread):
             return f"its executor {refusal}, and there is no other. It goes on when the cluster gives the application one"
         return (
             "all are taken. Give the application a session or executors of its own, or a pool with a minShare "

@@ -1,4 +1,4 @@
-"""Where lanes run: the executors there are, which of them a lane gets, and how Spark is told."""
+"""Where threads run: the executors there are, which of them a thread gets, and how Spark is told."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ def wait_for_executors(spark: SparkContext, timeout: float, check: Callable[[], 
 def choose_places(
     before: Sequence[str | None], there: Sequence[str], taken: Mapping[str, int] = MappingProxyType({})
 ) -> list[str | None]:
-    """An executor for each lane: the one it has if that is there, else the one with the fewest lanes.
+    """An executor for each thread: the one it has if that is there, else the one with the fewest threads.
 
-    Lanes move to a newcomer only if another executor has two more than it. `taken` counts the lanes of other applications.
+    Threads move to a newcomer only if another executor has two more than it. `taken` counts the threads of other applications.
 
     >>> choose_places([None, None, None], ["a", "b"])
     ['a', 'b', 'a']
@@ -134,22 +134,22 @@ def choose_places(
     """
     if not there:
         return [None] * len(before)
-    lanes = Counter({place: taken.get(place, 0) for place in there})
-    lanes.update(place for place in before if place is not None and place in lanes)
+    threads = Counter({place: taken.get(place, 0) for place in there})
+    threads.update(place for place in before if place is not None and place in threads)
     chosen: list[str | None] = []
     for place in before:
-        if place not in lanes:
-            place = min(there, key=lanes.__getitem__)
-            lanes[place] += 1
+        if place not in threads:
+            place = min(there, key=threads.__getitem__)
+            threads[place] += 1
         chosen.append(place)
     while True:
         own = [place for place in there if place in chosen]
-        most, least = max(own, key=lanes.__getitem__, default=there[0]), min(there, key=lanes.__getitem__)
-        if lanes[most] - lanes[least] < 2:
+        most, least = max(own, key=threads.__getitem__, default=there[0]), min(there, key=threads.__getitem__)
+        if threads[most] - threads[least] < 2:
             return chosen
         chosen[len(chosen) - 1 - chosen[::-1].index(most)] = least
-        lanes[most] -= 1
-        lanes[least] += 1
+        threads[most] -= 1
+        threads[least] += 1
 
 
 def located(spark: SparkContext, place: str | None) -> RDD[int]:

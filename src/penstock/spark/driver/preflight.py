@@ -14,7 +14,7 @@ from penstock.spark.driver.core_sharing import POOL
 # The versions of pyspark that penstock knows: from the first, up to but without the second; the same as in pyproject.toml.
 SUPPORTED: Final = ((4, 0), (5, 0))
 
-# A lane that has tasks is asked for a sign of life after so many seconds without a turn (`client/scheduling/lane_driver.py`).
+# A thread that has tasks is asked for a sign of life after so many seconds without a turn (`client/scheduling/thread_driver.py`).
 _SIGN_OF_LIFE: Final = 40.0
 _SHORTEST_LOCALITY_WAIT: Final = 10.0
 # Measured: the address space of a worker that runs a small topology with one store.

@@ -1,4 +1,4 @@
-"""What of Spark an application runs on, made from the config's `spark.*` keys: its context, which is all that lanes need.
+"""What of Spark an application runs on, made from the config's `spark.*` keys: its context, which is all that threads need.
 
 A SparkSession on top of it takes as long again, and is for tables only.
 """
@@ -254,8 +254,8 @@ def _daemon(known: Mapping[str, str]) -> dict[str, str]:
     return {_DAEMON: "pyspark_penstock.daemon", _WORKER_PATH: path}
 
 
-def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1, check: Callable[[], None] = lambda: None) -> int:
-    """As many lanes as wanted, or as Spark runs tasks at a time; returns when the context has executors to put them on.
+def threads_of(context: SparkContext, wanted: int | None = None, tasks: int = 1, check: Callable[[], None] = lambda: None) -> int:
+    """As many threads as wanted, or as Spark runs tasks at a time; returns when the context has executors to put them on.
 
     With dynamic allocation that is what it can come to, and no more than there are tasks. `check` raises to end the waiting.
     """
@@ -275,14 +275,14 @@ def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1, c
             )
         return slots if wanted is None else wanted
     cores = cores_of(settings) or max(_executor_cores(context), default=1)
-    lanes = allocation.lanes(cores // cpus, tasks) if wanted is None else wanted
+    threads = allocation.threads(cores // cpus, tasks) if wanted is None else wanted
     _log.info(
         "dynamic allocation: %d stream threads begin on %d executors, and Spark asks for more while their turns wait for a core; "
         "set num.stream.threads or spark.dynamicAllocation.maxExecutors for another number of threads, "
         "spark.dynamicAllocation.minExecutors for executors that always stay",
-        *(lanes, len(there)),
+        *(threads, len(there)),
     )
-    return lanes
+    return threads
 
 
 def _executor_cores(context: SparkContext) -> list[int]:

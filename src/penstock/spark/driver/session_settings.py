@@ -28,7 +28,7 @@ _DEFAULTS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",  # halves the cost of a Python task: 136 -> 72 ms for four
-    "spark.locality.wait": "60s",  # a lane's state is on its executor: wait for a core there; a lost one is not waited for
+    "spark.locality.wait": "60s",  # a thread's state is on its executor: wait for a core there; a lost one is not waited for
     "spark.executor.extraJavaOptions": JVM_OPTIONS,
     "spark.speculation": "false",  # a second attempt beside the first would only be refused
     "spark.broadcast.blockSize": "256k",  # every job broadcasts some KB of its own, for which Spark clears a block of 4 MB

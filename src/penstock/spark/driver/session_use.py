@@ -55,7 +55,7 @@ _made: _Made | None = None
 class SessionUse:
     """What there is of Spark, for as long as an application needs it; `made` where it was made here.
 
-    Lanes need the context only. A session on it is made for who asks for tables: that takes as long as all the rest of Spark.
+    Threads need the context only. A session on it is made for who asks for tables: that takes as long as all the rest of Spark.
     """
 
     def __init__(self, context: SparkContext, session: SparkSession | None = None, made: _Made | None = None) -> None:

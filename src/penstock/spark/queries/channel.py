@@ -1,4 +1,4 @@
-"""Messages between the processes of one application: how lanes and the driver talk about state.
+"""Messages between the processes of one application: how threads and the driver talk about state.
 
 Who connects and who listens prove to each other that they know the application's key before anything else is read; until then
 only so many bytes are read as a proof has, and only for so long. After that each message is its length and plain values as

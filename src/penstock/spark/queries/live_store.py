@@ -1,4 +1,4 @@
-"""A store in a lane's memory, read beside its task: between turns, when it holds what is committed and nothing else.
+"""A store in a thread's memory, read beside its task: between turns, when it holds what is committed and nothing else.
 
 A range is read in parts, and the turn is let go between them, so that no reader holds up processing for longer than a part
 takes: a fraction of a millisecond for the first, which is a whole page of the query server and more, some milliseconds for the

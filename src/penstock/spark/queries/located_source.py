@@ -75,7 +75,7 @@ class LocatedTable:
 
 
 class LocatedTables:
-    """Makes DataFrames over the stores of one application, in its session. `application` is packed, as lanes take it."""
+    """Makes DataFrames over the stores of one application, in its session. `application` is packed, as threads take it."""
 
     def __init__(self, spark: SparkSession, application_id: str, application: bytes, guide: Address) -> None:
         self._spark = spark

@@ -1,4 +1,4 @@
-"""The reader's side of a lane's query listener: a partition whose state only the lane's process or host has."""
+"""The reader's side of a thread's query listener: a partition whose state only the thread's process or host has."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _DOING_SECONDS = 2.0
 _CLOSE_SECONDS = 10.0
 
 
-class LanePartition(StorePartition):
-    """One partition of a store, read through the lane that has it.
+class WorkerPartition(StorePartition):
+    """One partition of a store, read through the thread that has it.
 
-    `address()` tells where the lane listens now; `on_lost` is called when nobody does: a lane's worker may have ended, and
+    `address()` tells where the thread listens now; `on_lost` is called when nobody does: a thread's worker may have ended, and
     has to be opened again.
     """
 
@@ -69,7 +69,7 @@ class LanePartition(StorePartition):
             except GONE as exc:
                 if time.monotonic() > deadline:
                     raise StateStoreNotAvailableError(
-                        f"partition {self.partition} of store {self.store_name} cannot be read: the lane does not answer "
+                        f"partition {self.partition} of store {self.store_name} cannot be read: the thread does not answer "
                         f"({exc}); ask again later"
                     ) from exc
                 if not lost:
@@ -92,13 +92,13 @@ class LanePartition(StorePartition):
 
     def _lease_from(self, address: Address | None) -> Lease:
         if address is None:
-            raise OSError("no lane has it open")
+            raise OSError("no thread has it open")
         kept = self._kept(address)
         if kept is not None:
             try:
                 return self._lease_over(address, kept)
             except GONE:
-                pass  # it was ended just now, to make room for others: that does not mean that the lane is gone
+                pass  # it was ended just now, to make room for others: that does not mean that the thread is gone
         application = self._application
         return self._lease_over(address, connect(address, application.query_key, CODEC, application.identity))
 
@@ -111,7 +111,7 @@ class LanePartition(StorePartition):
         except BaseException:
             channel.close()
             raise
-        return _LaneLease(self, self._store, address, channel, Position.from_json(position))
+        return _WorkerLease(self, self._store, address, channel, Position.from_json(position))
 
     def _kept(self, address: Address) -> Channel | None:
         with self._lock:
@@ -123,20 +123,20 @@ class LanePartition(StorePartition):
         return None
 
 
-class _LaneLease(Lease):
+class _WorkerLease(Lease):
     def __init__(
-        self, owner: LanePartition, store: ReadableStore | CustomStore, address: Address, channel: Channel, position: Position
+        self, owner: WorkerPartition, store: ReadableStore | CustomStore, address: Address, channel: Channel, position: Position
     ) -> None:
-        self._owner: LanePartition | None = owner
+        self._owner: WorkerPartition | None = owner
         self._address = address
         self._channel = channel
         self.position = position
         self._on_disk = store.on_disk
-        self.engine = LaneEngine(store.name, channel)
+        self.engine = WorkerEngine(store.name, channel)
         self.store = store.open_typed(self.engine, owner.task_id, Path())
 
     def ask(self, query: Query[Any], bound: PositionBound, execution_info: bool) -> QueryResult[Any] | None:
-        """What the store's own `query` answers, in its lane."""
+        """What the store's own `query` answers, in its thread."""
         if self._on_disk:
             return None
         told = self.engine.ask(encode_query(query), bound.position.to_json(), execution_info)
@@ -154,11 +154,11 @@ class _LaneLease(Lease):
                 return
         except GONE:
             pass
-        self._channel.close()  # in the midst of an iterator: the lane lets go of it when the connection ends
+        self._channel.close()  # in the midst of an iterator: the thread lets go of it when the connection ends
 
 
-class LaneEngine(StateStore):
-    """A store of bytes whose methods are called in a lane."""
+class WorkerEngine(StateStore):
+    """A store of bytes whose methods are called in a thread."""
 
     def __init__(self, name: str, channel: Channel) -> None:
         self._name = name
@@ -221,11 +221,11 @@ class LaneEngine(StateStore):
             raise
         except GONE as exc:
             self._iterating = True  # what may still come is nobody's answer any more
-            raise StateStoreNotAvailableError(f"store {self._name}: its lane went away while it was read ({exc})") from exc
+            raise StateStoreNotAvailableError(f"store {self._name}: its thread went away while it was read ({exc})") from exc
 
 
 def ask_doing(address: Address, application: Application, seconds: float = _DOING_SECONDS) -> Doing | None:
-    """What a lane does now; None where it does not tell in time: it is gone, or code that is not Python keeps all of it busy."""
+    """What a thread does now; None without an answer in time: it is gone, or native code holds its interpreter lock."""
     try:
         return Doing.told(_ask_once(address, application, seconds, "doing"))
     except (*GONE, PenstockError):
@@ -262,13 +262,15 @@ def ask_report(
 
 
 def _ask_once(address: Address, application: Application, seconds: float, *request: Any) -> Any:
-    """The value that a lane answers with, over a connection of its own."""
+    """The value that a thread answers with, over a connection of its own."""
     deadline = time.monotonic() + seconds
     with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
         channel.send(*request)
         answer = answer_of(channel.receive(max(0.001, deadline - time.monotonic())))
     if len(answer) != 2:
-        raise StateStoreNotAvailableError(f"a lane at {address} answered {request[0]!r} with {len(answer)} values instead of one")
+        raise StateStoreNotAvailableError(
+            f"a thread at {address} answered {request[0]!r} with {len(answer)} values instead of one"
+        )
     return answer[1]
 
 

@@ -1,7 +1,7 @@
-"""The side of a lane that answers readers: for state that only its process or its host has.
+"""The side of a thread that answers readers: for state that only its process or its host has.
 
-In-memory stores live in the lane's process, and on a cluster the files of a store are on the lane's host. A thread in the
-lane's process listens for readers that know the application's key (`channel.py`); each gets a thread of its own. Stores on disk
+In-memory stores live in the thread's process, and on a cluster the files of a store are on the thread's host. A thread in the
+thread's process listens for readers that know the application's key (`channel.py`); each gets a thread of its own. Stores on disk
 are read as secondaries, past the tasks; stores in memory between turns (`live_store.py`).
 
 A reader says `lease`, then `call`s, then `release`; entries of an iterator come in parts, the next of them on `next`. The driver
@@ -36,7 +36,7 @@ from penstock.state.store import ValueAndTimestamp, VersionedRecord
 from penstock.wire import Codec
 
 CODEC = Codec(TaskId, VersionedRecord, ResultOrder, ValueAndTimestamp)
-"""What lanes and their readers tell each other: besides plain values only these."""
+"""What threads and their readers tell each other: besides plain values only these."""
 
 _IDLE_SECONDS = 120.0
 _LONGEST_FOLDER = 60  # a path of a socket has at most 107 bytes
@@ -62,9 +62,9 @@ _METHODS = frozenset(
 
 
 class QueryListener:
-    """Listens in a lane's process; `address` is where, as `connect` takes it.
+    """Listens in a thread's process; `address` is where, as `connect` takes it.
 
-    `host` is the lane's, as the driver reaches it; None where the driver is on this one.
+    `host` is the thread's, as the driver reaches it; None where the driver is on this one.
     """
 
     def __init__(

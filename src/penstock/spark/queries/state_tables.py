@@ -1,8 +1,8 @@
-"""Tables of the application that runs in this driver: read from files where these are, else through lanes and other instances.
+"""Tables of the application that runs in this driver: read from files where these are, else through threads and other instances.
 
 Nothing is read before an action, and every action reads anew: a DataFrame of a store is a live table. Where the state is, Spark's
 tasks ask the driver when they run (`guide.py`), since it may have moved since the table was made, and since nobody can tell Spark
-where to run them: what is not on a task's own host is read through the lane or the query server that has it.
+where to run them: what is not on a task's own host is read through the thread or the query server that has it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.runtime.queries.entries import entries_for
 from penstock.runtime.queries.partition import StorePartition
 from penstock.spark.messages import Application
 from penstock.spark.queries.channel import Address
-from penstock.spark.queries.query_client import LanePartition
+from penstock.spark.queries.query_client import WorkerPartition
 from penstock.spark.queries.query_listener import readable_store
 from penstock.spark.queries.remote_tables import checked, patient_batches, table_target
 from penstock.spark.queries.store_locator import StoreSource, ask
@@ -63,7 +63,7 @@ def read_source(
             folder = state_dir_here(config["state.dir"]) / config["application.id"] / source.folder
             partition = store.partition_on_disk(source.task_id, folder, Path(log_folder))
         else:
-            partition = LanePartition(store, source.task_id, application, lambda: source.address)
+            partition = WorkerPartition(store, source.task_id, application, lambda: source.address)
         try:
             with partition.lease() as lease:
                 yield from batches_of(entries_for(store, lease.store, read), columns)

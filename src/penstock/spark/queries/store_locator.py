@@ -27,10 +27,9 @@ _ANSWER_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class StoreSource:
-    """Where a partition of a store is read: from the files of its site, through the lane at an address, or from the query server
-    of the instance that has it.
+    """How to read a partition of a store: its files, the stream thread at an address, or the query server of another instance.
 
-    `folder` is within the application's folder. Files are read where they are; a task that Spark has put elsewhere asks the lane.
+    `folder` is relative to the application's folder. A Spark task on another host than the files asks the stream thread.
     """
 
     task_id: TaskId

@@ -1,1 +1,1 @@
-"""The worker's side: what a lane does in its Python process."""
+"""The worker's side: what a thread does in its Python process."""

@@ -29,7 +29,7 @@ from penstock.kafka.fetch import MOST_BYTES, FetchRange, LenientFetcher, OffsetO
 from penstock.kafka.follow import Follower, Taken
 from penstock.kafka.log_reader import LogReader
 from penstock.kafka.log_transport import LogTransport, log_transport
-from penstock.kafka.produce import LaneProducer
+from penstock.kafka.produce import ThreadProducer
 from penstock.log_bounds import LogBounds
 from penstock.metrics.registry import Metrics
 from penstock.metrics.transfer import MetricsSender
@@ -45,9 +45,9 @@ from penstock.spark.messages import Application, Committed, RestoreProgress, Thr
 from penstock.spark.record_block import RecordBlock
 from penstock.spark.worker import step_sizes
 from penstock.spark.worker.block_progress import processed_rows, with_processed_rows, without_extras
-from penstock.spark.worker.global_tables import LaneGlobalTables
-from penstock.spark.worker.lane_metrics import share_processing, take_punctuations, watch_task
+from penstock.spark.worker.global_tables import ThreadGlobalTables
 from penstock.spark.worker.repartitioning import expand
+from penstock.spark.worker.thread_metrics import share_processing, take_punctuations, watch_task
 from penstock.spark.worker.vector_upgrade import ShuffledBefore, SkippingCollector
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
@@ -132,7 +132,7 @@ class ActiveTasks:
         settings = global_consumer_config(self._config, client_id)
         self._global_fetcher, committed_only = RangeFetcher(settings, batch_end=ends), reads_committed(settings)
         self._globals_committed = committed_only
-        self._globals = LaneGlobalTables(
+        self._globals = ThreadGlobalTables(
             *(application, self._directory, self._global_fetcher, client_id),
             lambda partitions: self._admin.log_bounds(partitions, committed_only),
         )
@@ -229,7 +229,7 @@ class ActiveTasks:
     def _await_decisions(self, deadline: float) -> None:
         """Where all that is missing is hidden by open transactions, wait until one is decided.
 
-        A turn that was under way when its lane died has left it open. A lane that is opened again ends its own; that of
+        A turn that was under way when its thread died has left it open. A thread that is opened again ends its own; that of
         another instance is ended by the brokers when it times out.
         """
         restored = {partition for opened in self.restoring.values() for partition in opened.logs}
@@ -518,7 +518,7 @@ class ActiveTasks:
 
     # -- commit and close ----------------------------------------------------------------------------------------------
 
-    def post_commit(self, task_id: TaskId, producer: LaneProducer) -> None:
+    def post_commit(self, task_id: TaskId, producer: ThreadProducer) -> None:
         """Kafka has the batch: write the stores, with where their changelogs end now."""
         opened = self.running[task_id]
         opened.save_position()

@@ -1,4 +1,4 @@
-"""Which nodes of a topology a lane is busy with: looked at twenty times a second while turns run, on a thread of its own.
+"""Which nodes of a topology a thread is busy with: looked at twenty times a second while turns run, on a thread of its own.
 
 To take the time of every node for every record would cost more than many nodes do. The stack of the thread that runs the turn
 tells where it is at any moment (`doing.py`): what is found there often is where the time goes. A look takes some 50 µs.
@@ -19,7 +19,7 @@ _IDLE_SECONDS = 60.0
 
 
 class BusyNodes:
-    """Looks at what a lane does, until closed; while no turn runs it sleeps."""
+    """Looks at what a thread does, until closed; while no turn runs it sleeps."""
 
     def __init__(self, work: CurrentWork, name: str) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""What a lane's worker is doing now, for who asks on another thread while a turn runs.
+"""What a thread's worker is doing now, for who asks on another thread while a turn runs.
 
 A turn notes its steps as they begin, a handful of assignments. Which task and which operator run, and at which line of the user's
 code, is read off the stack of the thread that runs the turn, and only when somebody asks: a record costs nothing.
@@ -78,7 +78,7 @@ class Doing(NamedTuple):
 
 
 class CurrentWork:
-    """Where the thread that runs a lane's turns notes its steps, and others ask."""
+    """Where the thread that runs a thread's turns notes its steps, and others ask."""
 
     def __init__(self) -> None:
         self.step = ""

@@ -1,7 +1,7 @@
-"""Global tables in a lane: a full copy, caught up before the turn that reads it.
+"""Global tables in a thread: a full copy, caught up before the turn that reads it.
 
-Each lane keeps a copy of its own, since RocksDB lets only one process write: a lane's processors then read it at the speed
-of a local store, and no lane waits for another.
+Each thread keeps a copy of its own, since RocksDB lets only one process write: a thread's processors then read it at the speed
+of a local store, and no thread waits for another.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from penstock.topology.specs import GlobalTopology
 LogsOf = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogBounds]]
 
 
-class LaneGlobalTables:
-    """The global stores of one lane; `logs_of` asks the brokers where topics start and end."""
+class ThreadGlobalTables:
+    """The global stores of one thread; `logs_of` asks the brokers where topics start and end."""
 
     def __init__(
         self, application: Application, directory: StateDirectory, fetcher: RangeFetcher, client_id: str, logs_of: LogsOf
@@ -108,7 +108,7 @@ class LaneGlobalTables:
         return () if self._task is None else tuple(self._positions)
 
     def _refuse_other_logs(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Where a topic was made anew the lane is opened anew, and fills its copy from the start."""
+        """Where a topic was made anew the thread is opened anew, and fills its copy from the start."""
         beyond = [partition for partition, end in ends.items() if end < self._positions[partition]]
         for partition, log in self._logs_of(beyond).items() if beyond else ():
             reason = log.misfit(self._positions[partition])
@@ -117,7 +117,7 @@ class LaneGlobalTables:
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """The nodes that keep the stores; none where another lane tells what went through them: all have a copy."""
+        """The nodes that keep the stores; none where another thread tells what went through them: all have a copy."""
         return self._task.topology.nodes if self._task is not None and self._client_id.endswith("-1") else ()
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class LaneGlobalTables:
 
     @property
     def folder(self) -> Path:
-        """Where this lane keeps its copy."""
+        """Where this thread keeps its copy."""
         folder = self._directory.global_state_dir() / self._client_id.rpartition("-")[2]
         folder.mkdir(parents=True, exist_ok=True)
         return folder

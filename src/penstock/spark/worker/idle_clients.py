@@ -1,7 +1,7 @@
-"""Asks the clients of a lane that has nothing to do for what they have to tell, on a thread of its own.
+"""Asks the clients of a thread that has nothing to do for what they have to tell, on a thread of its own.
 
 librdkafka has statistics to tell every few seconds (`client_metrics.py`) and keeps them until the client is polled. Turns poll
-it; a lane without work for days would fill its memory with them.
+it; a thread without work for days would fill its memory with them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EVERY_SECONDS = 30.0
 
 
 class IdleClients:
-    """Serves a lane's clients, until closed, while nobody holds `in_use`."""
+    """Serves a thread's clients, until closed, while nobody holds `in_use`."""
 
     def __init__(self, serve: Callable[[], None], name: str, every: float = _EVERY_SECONDS) -> None:
         self.in_use = threading.Lock()

@@ -11,7 +11,7 @@ MUCH_TO_RESTORE: Final = 200_000
 """Where there is more than this of a changelog, who waits is told before it begins."""
 
 GLOBAL_TABLE: Final = 50_000
-"""Of a global topic, before a turn that reads it: the lane's other tasks wait meanwhile."""
+"""Of a global topic, before a turn that reads it: the thread's other tasks wait meanwhile."""
 
 STANDBY: Final = 20_000
 """Of all changelogs that an updater follows, together: it takes a moment, as somebody may wait for a replica to be let go."""

@@ -32,7 +32,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.client_metrics import PRODUCER
 from penstock.kafka.clients import producer_config
 from penstock.kafka.follow import Taken
-from penstock.kafka.produce import LaneProducer
+from penstock.kafka.produce import ThreadProducer
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.runtime.task import TaskCommit
 from penstock.spark.internals import own_executor_id
@@ -85,7 +85,7 @@ class StreamThread:
         transactional_id = application.transactional_id(index) if config.eos_enabled else None
         producer_id = f"{self.client_id}-producer"
         settings = producer_config(config, producer_id)
-        self.producer = LaneProducer(settings, transactional_id, self.tasks.client_metrics(PRODUCER, producer_id))
+        self.producer = ThreadProducer(settings, transactional_id, self.tasks.client_metrics(PRODUCER, producer_id))
         largest = int(settings.get("message.max.bytes", 1_000_000)) * 9 // 10
         self._repartitions = Repartitions(application.plan, config["repartition.format"], largest)
         self.work = CurrentWork()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from penstock.batches.record_batch import RecordOrBatch, records_of
 from penstock.errors import ProductionError
-from penstock.kafka.produce import LaneProducer, RecordsRefusedError, Verdict, production_error
+from penstock.kafka.produce import RecordsRefusedError, ThreadProducer, Verdict, production_error
 from penstock.record import ProducedRecord
 from penstock.runtime.collector import RecordCollector
 
@@ -32,7 +32,7 @@ class TurnPart:
     dead_letters: list[ProducedRecord] = field(default_factory=list)
     given_up: Counter[ProducedRecord] = field(default_factory=Counter)
 
-    def write(self, producer: LaneProducer) -> None:
+    def write(self, producer: ThreadProducer) -> None:
         """All of it, in order."""
         producer.write(self.outputs, self.decide)
         producer.write(self.changelogs, self.decide)
@@ -57,7 +57,7 @@ class TurnPart:
         return left
 
 
-def write_turn(producer: LaneProducer, parts: Sequence[TurnPart], finish: Callable[[], None]) -> None:
+def write_turn(producer: ThreadProducer, parts: Sequence[TurnPart], finish: Callable[[], None]) -> None:
     """Write the parts and `finish`; returns when the brokers have all that was not given up."""
     producer.begin()
     try:
@@ -69,7 +69,7 @@ def write_turn(producer: LaneProducer, parts: Sequence[TurnPart], finish: Callab
 
 
 def _write_again(
-    producer: LaneProducer, parts: Sequence[TurnPart], finish: Callable[[], None], refusal: RecordsRefusedError
+    producer: ThreadProducer, parts: Sequence[TurnPart], finish: Callable[[], None], refusal: RecordsRefusedError
 ) -> None:
     producer.start_over(_with_topics(refusal, parts))
     while True:

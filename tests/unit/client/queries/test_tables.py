@@ -33,7 +33,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def guided(world: World) -> Iterator[StoreLocator]:
     tables = StateTables(None, world.stores, lambda: world.locations)
-    guided = StoreLocator(local(), world.lane_jobs.application, tables._source_of)
+    guided = StoreLocator(local(), world.spark_threads.application, tables._source_of)
     yield guided
     guided.close()
 
@@ -43,7 +43,7 @@ def local() -> Any:
 
 
 def rows(world: World, guided: StoreLocator, partition: int) -> list[Any]:
-    application = world.lane_jobs.application
+    application = world.spark_threads.application
     columns = [("key", "string"), ("value", "bigint"), ("timestamp", "bigint")]
     batches = located_batches(application, "counts", TaskId(0, partition), columns, guided.address, ALL)
     return [row for batch in batches for row in batch.to_pylist()]
@@ -83,7 +83,7 @@ def test_should_ask_for_other_instances_servers_only_where_there_are_others(worl
 
 
 def test_should_say_what_is_wrong(world: World, guided: StoreLocator, monkeypatch: pytest.MonkeyPatch) -> None:
-    application = world.lane_jobs.application
+    application = world.spark_threads.application
     with pytest.raises(StateStoreMigratedError, match="make the table anew"):
         ask(guided.address, application, "counts", TaskId(0, 17))
     with pytest.raises(InvalidStateStoreError, match="another key"):

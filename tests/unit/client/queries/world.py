@@ -87,25 +87,25 @@ class EventLoop:
     def reopen(self) -> None: ...
 
 
-class Lane:
+class ThreadWorker:
     name, executor = "app-StreamThread-1", None
 
 
-class LaneJobs:
-    """One lane on this host."""
+class SparkThreads:
+    """One thread on this host."""
 
     def __init__(self, application: Application) -> None:
         self.application = application
-        self.lanes = {0: Lane()}
+        self.workers = {0: ThreadWorker()}
         self.jvm_pid: int | None = None
 
-    def is_on_this_host(self, lane: int) -> bool:
+    def is_on_this_host(self, thread: int) -> bool:
         return True
 
-    def site_of(self, lane: int) -> str:
+    def site_of(self, thread: int) -> str:
         return ""
 
-    def query_address(self, lane: int) -> None:
+    def query_address(self, thread: int) -> None:
         return None
 
 
@@ -123,8 +123,8 @@ class World:
         mine = [t for t in self.plan.tasks() if own is None or t.partition in own]
         self.loop = EventLoop(mine)
         application = Application("key", self.config, self.plan, None, "p", "client", query_key=b"secret")
-        self.lane_jobs: Any = LaneJobs(application)
-        self.stores = LocalStores(self.config, self.lane_jobs, self.loop)  # type: ignore[arg-type]
+        self.spark_threads: Any = SparkThreads(application)
+        self.stores = LocalStores(self.config, self.spark_threads, self.loop)  # type: ignore[arg-type]
         hosts = hosts or dict.fromkeys(range(PARTITIONS), "localhost:1")
         owners = {t: hosts[t.partition] for t in self.plan.tasks()}
         self.membership = Membership(1, b"", (), owners, {host: host for host in hosts.values()})

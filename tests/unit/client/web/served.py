@@ -43,7 +43,7 @@ class Served:
         application = RunningApplication(
             world.queries,
             world.topology.describe(),
-            world.lane_jobs,
+            world.spark_threads,
             world.loop,
             state=lambda: world.state,
             failure=lambda: self._failure,

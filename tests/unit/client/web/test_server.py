@@ -262,7 +262,7 @@ def test_should_give_its_part_of_a_store_as_a_table(two: tuple[Served, Served]) 
     rows = []
     for partition, served in enumerate((two[0], two[1], two[1])):
         source = StoreSource(TaskId(0, partition), "", server=served.address)
-        application = served.world.lane_jobs.application
+        application = served.world.spark_threads.application
         for name in ("counts", "windows"):
             columns = columns_of(served.world.stores.store(name))
             batches = list(read_source(_with_token(application), name, source, columns, ALL))

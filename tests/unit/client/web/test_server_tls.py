@@ -189,7 +189,7 @@ def test_should_ask_other_instances_over_tls(tmp_path: Path, certificates: Certi
 
     rows = []
     for partition, served in enumerate((one, other, other)):
-        application = replace(served.world.lane_jobs.application, config=served.config)
+        application = replace(served.world.spark_threads.application, config=served.config)
         source = StoreSource(TaskId(0, partition), "", server=served.address)
         rows += [row for batch in read_source(application, "counts", source, COUNTS, ALL) for row in batch.to_pylist()]
     assert sorted(row["key"] for row in rows) == KEYS
@@ -233,7 +233,7 @@ def test_should_not_trust_other_instances_without_a_reason(
         assert 502 in refused
         assert "is not trusted" in refused[502]
         assert re.search(reason, refused[502]), refused[502]
-        application = replace(one.world.lane_jobs.application, config=one.config)
+        application = replace(one.world.spark_threads.application, config=one.config)
         with pytest.raises(StateStoreNotAvailableError, match=f"is not trusted.*({reason})"):
             list(read_source(application, "counts", StoreSource(TaskId(0, 1), "", server=other.address), COUNTS, ALL))
     one.close()

@@ -38,7 +38,7 @@ class AssignorTask:
 
 @dataclass(frozen=True)
 class Member:
-    """Somebody who can do work: an instance, or a lane.
+    """Somebody who can do work: an instance, or a thread.
 
     `place` is what dies at once: no copy of a task's state is kept where the task itself runs. `lags` tells for each task of
     which it has any state how many records of the changelogs are missing in it.

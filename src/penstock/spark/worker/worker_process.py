@@ -1,13 +1,13 @@
-"""The process of a lane: which one it is, and that there is one only.
+"""The process of a thread: which one it is, and that there is one only.
 
-Spark may give a lane's job to another process than the last one: it retires workers that were idle for a minute, and a job that
-was cancelled leaves its function running, for which the next job does not wait. The process before may still have the lane's
+Spark may give a thread's job to another process than the last one: it retires workers that were idle for a minute, and a job that
+was cancelled leaves its function running, for which the next job does not wait. The process before may still have the thread's
 stores open, and their folders locked; and where both have become idle, Spark hands out one after the other in turn. So each job
-knows who ran the last one, and if that was another process of the lane, it is ended first. Nothing is lost by it: what it has
+knows who ran the last one, and if that was another process of the thread, it is ended first. Nothing is lost by it: what it has
 not committed is done again, and what it did commit is read after it is gone.
 
-Spark may also try a job on another executor than the lane's, when that has been busy for `spark.locality.wait`. There nothing is
-run and nothing is ended: the lane's own process may be healthy, on the same host.
+Spark may also try a job on another executor, if the thread's executor has been busy for `spark.locality.wait`. Such a job runs
+nothing and ends nothing: the thread's own process may be healthy, on the same host.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pyspark import TaskContext
 from penstock.errors import SerializationError, StreamsError
 from penstock.spark.internals import is_executor, own_daemon_id, own_executor_id, split_place
 
-VARIABLE = "PENSTOCK_LANE"
+VARIABLE = "PENSTOCK_THREAD"
 
 _GONE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class LaneProcess:
-    """A process that has run a job of a lane: the host, its id there, and its daemon's, or 0 where it has none."""
+class WorkerProcess:
+    """A process that has run a job of a thread: the host, its id there, and its daemon's, or 0 where it has none."""
 
     host: str
     process: int
@@ -42,84 +42,84 @@ class LaneProcess:
 
 
 class MisplacedError(StreamsError):
-    """Spark has tried the job of a lane on another executor, where nothing was run."""
+    """Spark has tried the job of a thread on another executor, where nothing was run."""
 
 
 _MISPLACED = b"elsewhere "
 
 
-def run_in_lane(
-    lane: str,
+def run_in_worker(
+    thread: str,
     executor: str | None,
-    before: LaneProcess | None,
+    before: WorkerProcess | None,
     function: Callable[[Iterator[Any]], Iterable[bytes]],
     rows: Iterator[Any],
 ) -> Iterator[bytes]:
-    """What `function` yields first, behind the process that it ran in; called in the worker. See `read_from_lane`."""
+    """What `function` yields first, behind the process that it ran in; called in the worker. See `read_from_worker`."""
     if not is_executor(executor):
         list(rows)
         yield _MISPLACED + own_executor_id().encode()
         return
-    here = LaneProcess(socket.gethostname(), os.getpid(), own_daemon_id() or 0)
+    here = WorkerProcess(socket.gethostname(), os.getpid(), own_daemon_id() or 0)
     ended = 0
     if before is not None and before.host == here.host and before.process != here.process and not _is_second_attempt():
-        ended = before.process if end_process(lane, before.process) else 0
+        ended = before.process if end_process(thread, before.process) else 0
     head = f"{here.process} {here.daemon} {ended} {here.host}\n".encode()
     for data in function(rows):
         yield head + data
         return
 
 
-def read_from_lane(data: bytes) -> tuple[LaneProcess, int, bytes]:
+def read_from_worker(data: bytes) -> tuple[WorkerProcess, int, bytes]:
     """The process that ran a job, the one it has ended, or 0, and what the job said; MisplacedError if it was run nowhere.
 
-    >>> read_from_lane(b"12 7 0 a.host\\nsaid")
-    (LaneProcess(host='a.host', process=12, daemon=7), 0, b'said')
+    >>> read_from_worker(b"12 7 0 a.host\\nsaid")
+    (WorkerProcess(host='a.host', process=12, daemon=7), 0, b'said')
     """
     if data.startswith(_MISPLACED):
         raise MisplacedError(f"its job came to executor {data.removeprefix(_MISPLACED).decode(errors='replace')}")
     head, _, said = data.partition(b"\n")
     try:
         process, daemon, ended, host = head.decode().split(" ", 3)
-        return LaneProcess(host, int(process), int(daemon)), int(ended), said
+        return WorkerProcess(host, int(process), int(daemon)), int(ended), said
     except ValueError as exc:
-        raise SerializationError(f"a lane's worker said something without its process: {head[:100]!r}") from exc
+        raise SerializationError(f"a thread's worker said something without its process: {head[:100]!r}") from exc
 
 
-def end_process(lane: str, process: int) -> bool:
-    """End a process of a lane on this host, and wait until it is gone; False where it is not there, or somebody else's."""
-    return _end(lane, process, signal.SIGKILL)
+def end_process(thread: str, process: int) -> bool:
+    """End a process of a thread on this host, and wait until it is gone; False where it is not there, or somebody else's."""
+    return _end(thread, process, signal.SIGKILL)
 
 
-def end_daemon(lane: str, daemon: int) -> bool:
-    """The same with the daemon of a lane, which ends its workers."""
-    return _end(lane, daemon, signal.SIGTERM)
+def end_daemon(thread: str, daemon: int) -> bool:
+    """The same with the daemon of a thread, which ends its workers."""
+    return _end(thread, daemon, signal.SIGTERM)
 
 
-def end_daemon_on(executor: str, lane: str, daemon: int, rows: Iterator[Any]) -> Iterator[bytes]:
-    """The same on another host, called in a worker there that is no lane's; empty where it is another executor's."""
+def end_daemon_on(executor: str, thread: str, daemon: int, rows: Iterator[Any]) -> Iterator[bytes]:
+    """The same on another host, called in a worker there that is no thread's; empty where it is another executor's."""
     list(rows)
     if own_executor_id() == split_place(executor)[1]:
-        end_daemon(lane, daemon)
+        end_daemon(thread, daemon)
         yield b"ended"
     yield b""
 
 
-def end_left(lane: str, left: LaneProcess) -> None:
-    """End what is left of a lane on this host after the end of its session, and wait until it is gone.
+def end_left(thread: str, left: WorkerProcess) -> None:
+    """End what is left of a thread on this host after the end of its session, and wait until it is gone.
 
-    A daemon that loses its JVM ends its workers and itself at once. One that does not get to it would keep the lane's folders
+    A daemon that loses its JVM ends its workers and itself at once. One that does not get to it would keep the thread's folders
     locked, and go on with its turn.
     """
     if left.host != socket.gethostname():
         return  # where its executor is, which ends with its driver
-    if left.daemon and (is_of_lane(lane, left.daemon) or is_of_lane(lane, left.process)):
+    if left.daemon and (is_of_thread(thread, left.daemon) or is_of_thread(thread, left.process)):
         with suppress(OSError):
             os.killpg(left.daemon, signal.SIGKILL)  # all that it has forked
         wait_for_end(left.daemon)
         wait_for_end(left.process)
     else:
-        end_process(lane, left.process)
+        end_process(thread, left.process)
 
 
 def wait_for_end(process: int) -> None:
@@ -129,8 +129,8 @@ def wait_for_end(process: int) -> None:
         time.sleep(0.005)
 
 
-def _end(lane: str, process: int, ending: int) -> bool:
-    if not is_of_lane(lane, process):
+def _end(thread: str, process: int, ending: int) -> bool:
+    if not is_of_thread(thread, process):
         return False
     with suppress(ProcessLookupError):
         os.kill(process, ending)
@@ -138,10 +138,10 @@ def _end(lane: str, process: int, ending: int) -> bool:
     return True
 
 
-def is_of_lane(lane: str, process: int) -> bool:
-    """Whether a process of this host was made for a lane: ids are used again, so that it is asked for its environment."""
+def is_of_thread(thread: str, process: int) -> bool:
+    """Whether a process of this host was made for a thread: ids are used again, so that it is asked for its environment."""
     try:
-        return f"{VARIABLE}={lane}".encode() in Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        return f"{VARIABLE}={thread}".encode() in Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
     except FileNotFoundError:
         if Path("/proc/self/environ").exists():
             return False

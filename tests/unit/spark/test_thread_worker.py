@@ -1,4 +1,4 @@
-"""Jobs of a lane that are cancelled; Spark is played."""
+"""Jobs of a thread that are cancelled; Spark is played."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import StreamsError
-from penstock.spark.driver import lanes as module
-from penstock.spark.driver.lanes import Lane, LaneCancelledError, close_lanes
+from penstock.spark.driver import thread_worker as module
 from penstock.spark.driver.placement import Executors
-from penstock.spark.worker.lane_process import VARIABLE
+from penstock.spark.driver.thread_worker import JobCancelledError, ThreadWorker, close_workers
+from penstock.spark.worker.worker_process import VARIABLE
 from tests.harness.waiting import LIMIT
 
 ANSWER = b"12 7 0 a.host\nsaid"
@@ -76,59 +76,61 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Spark:
 
 
 @pytest.fixture
-def lane(spark: Spark) -> Iterator[Lane]:
-    made = Lane(spark, "app-StreamThread-1", worker_name="app-1")  # type: ignore[arg-type]
+def worker(spark: Spark) -> Iterator[ThreadWorker]:
+    made = ThreadWorker(spark, "app-StreamThread-1", worker_name="app-1")  # type: ignore[arg-type]
     yield made
     spark.over.set()
     made.close().result(LIMIT)
 
 
-def submitted(lane: Lane) -> Future[bytes]:
-    return lane.submit(lambda rows: [], "a turn", bytes)
+def submitted(worker: ThreadWorker) -> Future[bytes]:
+    return worker.submit(lambda rows: [], "a turn", bytes)
 
 
-def test_should_end_a_job_with_its_reason_and_its_worker_before_the_next_begins(lane: Lane, spark: Spark) -> None:
-    job = submitted(lane)
+def test_should_end_a_job_with_its_reason_and_its_worker_before_the_next_begins(worker: ThreadWorker, spark: Spark) -> None:
+    job = submitted(worker)
     assert spark.begun.wait(LIMIT)
-    assert lane.running == "a turn"
-    lane.cancel("it took longer than max.poll.interval.ms")
-    lane.cancel("told twice")
-    with pytest.raises(LaneCancelledError, match=r"the job of app-StreamThread-1 was ended: it took longer than max\.poll"):
+    assert worker.running == "a turn"
+    worker.cancel("it took longer than max.poll.interval.ms")
+    worker.cancel("told twice")
+    with pytest.raises(JobCancelledError, match=r"the job of app-StreamThread-1 was ended: it took longer than max\.poll"):
         job.result(LIMIT)
-    assert (spark.ended, spark.worker_runs, lane.running) == (1, False, None)
+    assert (spark.ended, spark.worker_runs, worker.running) == (1, False, None)
     spark.again(ANSWER)
-    assert submitted(lane).result(LIMIT) == b"said"
+    assert submitted(worker).result(LIMIT) == b"said"
     assert spark.groups == [("app-StreamThread-1", False)] * 2, "interrupted, Spark would leave the worker running"
 
 
-def test_should_end_what_runs_in_a_lane_that_does_not_close(lane: Lane, spark: Spark, caplog: pytest.LogCaptureFixture) -> None:
-    job = submitted(lane)
+def test_should_end_what_runs_in_a_thread_that_does_not_close(
+    worker: ThreadWorker, spark: Spark, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = submitted(worker)
     assert spark.begun.wait(LIMIT)
-    close_lanes([lane], 0.01)
-    with pytest.raises(LaneCancelledError, match="the lane is closed"):
+    close_workers([worker], 0.01)
+    with pytest.raises(JobCancelledError, match="its worker does not close"):
         job.result(LIMIT)
     assert "its worker is ended" in caplog.text
 
 
-def test_should_leave_a_lane_alone_that_runs_nothing(lane: Lane, spark: Spark) -> None:
+def test_should_leave_a_thread_alone_that_runs_nothing(worker: ThreadWorker, spark: Spark) -> None:
     spark.again(ANSWER)
-    assert submitted(lane).result(LIMIT) == b"said"
-    lane.cancel("too late")
-    assert submitted(lane).result(LIMIT) == b"said"
+    assert submitted(worker).result(LIMIT) == b"said"
+    worker.cancel("too late")
+    assert submitted(worker).result(LIMIT) == b"said"
     assert spark.ended == 0
 
 
-def test_should_keep_the_result_of_a_job_that_was_done_before_it_could_be_cancelled(lane: Lane, spark: Spark) -> None:
-    job = submitted(lane)
+def test_should_keep_the_result_of_a_job_that_was_done_before_it_could_be_cancelled(worker: ThreadWorker, spark: Spark) -> None:
+    job = submitted(worker)
     assert spark.begun.wait(LIMIT)
     spark.answer = ANSWER
-    lane.cancel("too late")
+    worker.cancel("too late")
     assert job.result(LIMIT) == b"said"
     assert spark.ended == 0
 
 
 def test_should_wait_for_spark_to_end_the_worker_of_an_executor(
-    lane: Lane, spark: Spark, monkeypatch: pytest.MonkeyPatch
+    worker: ThreadWorker, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark.master = "spark://host:7077"
     looked: list[bool] = []
@@ -141,15 +143,15 @@ def test_should_wait_for_spark_to_end_the_worker_of_an_executor(
 
     monkeypatch.setattr(module, "group_runs", group_runs)
     monkeypatch.setattr(module, "known_places", lambda _: Executors([]))
-    job = submitted(lane)
+    job = submitted(worker)
     assert spark.begun.wait(LIMIT)
-    lane.cancel("it took too long")
-    with pytest.raises(LaneCancelledError):
+    worker.cancel("it took too long")
+    with pytest.raises(JobCancelledError):
         job.result(LIMIT)
     assert looked == [True] * 3
 
 
-def test_should_end_a_worker_that_spark_does_not_end(lane: Lane, spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_should_end_a_worker_that_spark_does_not_end(worker: ThreadWorker, spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
     spark.master = "spark://host:7077"
     ended: list[str] = []
 
@@ -164,15 +166,15 @@ def test_should_end_a_worker_that_spark_does_not_end(lane: Lane, spark: Spark, m
     monkeypatch.setattr(module, "known_places", lambda _: Executors(["executor_host_0"]))
     monkeypatch.setattr(module, "first_of_partition", run)
     spark.again(ANSWER)
-    assert submitted(lane).result(LIMIT) == b"said"  # by now it is known which process it is
-    lane.move("executor_host_0")
+    assert submitted(worker).result(LIMIT) == b"said"  # by now it is known which process it is
+    worker.move("executor_host_0")
     spark.answer = None
     spark.over.clear()
     spark.begun.clear()
-    job = submitted(lane)
+    job = submitted(worker)
     assert spark.begun.wait(LIMIT)
-    lane.cancel("it took too long")
-    with pytest.raises(LaneCancelledError):
+    worker.cancel("it took too long")
+    with pytest.raises(JobCancelledError):
         job.result(LIMIT)
     assert ended == ["executor_host_0"]
 
@@ -180,28 +182,30 @@ def test_should_end_a_worker_that_spark_does_not_end(lane: Lane, spark: Spark, m
 ELSEWHERE = b"elsewhere 4"
 
 
-def placed(lane: Lane, spark: Spark, monkeypatch: pytest.MonkeyPatch, said: list[bytes]) -> None:
-    """The lane on an executor, and what its jobs say, one after the other."""
+def placed(worker: ThreadWorker, spark: Spark, monkeypatch: pytest.MonkeyPatch, said: list[bytes]) -> None:
+    """The thread on an executor, and what its jobs say, one after the other."""
     spark.master = "spark://host:7077"
     monkeypatch.setattr(module, "first_of_partition", lambda rows: said.pop(0))
-    lane.move("executor_host_0")
+    worker.move("executor_host_0")
 
 
 def test_should_try_again_what_spark_has_tried_on_another_executor(
-    lane: Lane, spark: Spark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    worker: ThreadWorker, spark: Spark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = [ANSWER, ELSEWHERE, ELSEWHERE, ANSWER]
-    placed(lane, spark, monkeypatch, said)
+    placed(worker, spark, monkeypatch, said)
     monkeypatch.setattr(module, "known_places", lambda _: Executors(["executor_host_0", "executor_host_4"]))
-    assert [submitted(lane).result(LIMIT) for _ in range(2)] == [b"said"] * 2
+    assert [submitted(worker).result(LIMIT) for _ in range(2)] == [b"said"] * 2
     assert not said
     assert caplog.text.count("came to executor 4") == 1
     assert "spark.locality.wait" in caplog.text
 
 
-def test_should_fail_if_spark_gives_its_executor_no_more_tasks(lane: Lane, spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
-    placed(lane, spark, monkeypatch, [ELSEWHERE])
+def test_should_fail_if_spark_gives_its_executor_no_more_tasks(
+    worker: ThreadWorker, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed(worker, spark, monkeypatch, [ELSEWHERE])
     refused = {"executor_host_0": "is being decommissioned, or about to end"}
     monkeypatch.setattr(module, "known_places", lambda _: Executors(["executor_host_4"], refused))
     with pytest.raises(StreamsError, match=r"executor_host_0, which is being decommissioned.*came to executor 4"):
-        submitted(lane).result(LIMIT)
+        submitted(worker).result(LIMIT)

@@ -1,4 +1,4 @@
-"""What a lane measures of its tasks beside what the tasks count themselves."""
+"""What a thread measures of its tasks beside what the tasks count themselves."""
 
 from __future__ import annotations
 

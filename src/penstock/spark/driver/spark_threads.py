@@ -23,7 +23,6 @@ from pyspark import SparkContext
 from penstock.ids import TaskId
 from penstock.spark.driver.allocation import Allocation, count_of, request_executor
 from penstock.spark.driver.core_sharing import POOL, CoreWaits
-from penstock.spark.driver.lanes import Lane, close_lanes, is_reachable, remaining, wait_for
 from penstock.spark.driver.placement import (
     NoExecutorsError,
     SessionStoppedError,
@@ -33,6 +32,7 @@ from penstock.spark.driver.placement import (
     wait_for_executors,
 )
 from penstock.spark.driver.state_updaters import StateUpdaters
+from penstock.spark.driver.thread_worker import ThreadWorker, close_workers, is_reachable, remaining, wait_for
 from penstock.spark.hosts import host_of, is_local
 from penstock.spark.internals import (
     UNANSWERED,
@@ -53,27 +53,26 @@ from penstock.state.directory import site_here
 
 _log = logging.getLogger(__name__)
 
-# How long it may take a lane to close.
+# The time that a thread has to close.
 _RESTART_SECONDS = 10.0
 
 # From a new session to its first executor, in the place of one that has ended.
 _RENEW_SECONDS = 60.0
 
 
-# What Spark says where a worker could not even begin: no use to try it again.
 _OURS = frozenset(
     {"penstock", "pyspark_penstock", "pyspark", "confluent_kafka", "rocksdict", "pyarrow", "numpy", "msgspec", "kafka"}
 )
 _BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
 
 
-# The lanes of every application of this process: those of one session share its executors.
-_ALL: WeakSet[LaneJobs] = WeakSet()
+# The stream threads of all applications of this process: applications of one session share its executors.
+_ALL: WeakSet[SparkThreads] = WeakSet()
 _CHOOSING = threading.Lock()
 
 
-class LaneJobs:
-    """The lanes of one application on one Spark session."""
+class SparkThreads:
+    """The stream threads of one application on one Spark session."""
 
     def __init__(self, spark: SparkContext, application: Application, names: Sequence[str]) -> None:
         self._spark = spark
@@ -86,14 +85,14 @@ class LaneJobs:
         self.waits = CoreWaits(
             lambda: groups_waiting(self._spark), anybody=lambda: anybody_waits(self._spark), refusal=self._refusal_of
         )
-        self.lanes: dict[int, Lane] = {}
+        self.workers: dict[int, ThreadWorker] = {}
         self.working: frozenset[int] = frozenset()
-        """The lanes that have tasks, or are to have some."""
+        """The threads that have tasks, or are to have some."""
         self.refusals: Mapping[int, str] = {}
-        """The lanes whose executors get no more tasks from Spark, and why; as of the last look at the executors."""
+        """The threads whose executors get no more tasks from Spark, and why; as of the last look at the executors."""
         self._planned: dict[int, str | None] = {}
-        """Where lanes are about to go."""
-        self._make_lanes(dict(enumerate(names)), executors(self._spark))
+        """Where threads are about to go."""
+        self._make_workers(dict(enumerate(names)), executors(self._spark))
         _ALL.add(self)
         self.updaters = StateUpdaters(self._spark, application, self._packed)
         self._answered: dict[int, ThreadReport] = {}
@@ -104,74 +103,78 @@ class LaneJobs:
         """The process of the driver's JVM; None where others have started it."""
         return jvm_pid(self._spark)
 
-    def _make_lanes(self, names: Mapping[int, str], there: Sequence[str]) -> None:
-        made: dict[int, Lane] = {}
+    def _make_workers(self, names: Mapping[int, str], there: Sequence[str]) -> None:
+        made: dict[int, ThreadWorker] = {}
         with _CHOOSING:
             try:
                 for (index, name), place in zip(names.items(), choose_places([None] * len(names), there, self._taken())):
-                    made[index] = self._lane(index, name, place)
+                    made[index] = self._worker(index, name, place)
             except BaseException:
-                for lane in made.values():
-                    lane.forsake()
+                for worker in made.values():
+                    worker.forsake()
                 raise
-            self.lanes = made
+            self.workers = made
 
-    def _others(self) -> list[LaneJobs]:
+    def _others(self) -> list[SparkThreads]:
         """The other applications of the session."""
         return [other for other in list(_ALL) if other is not self and other.is_on(self._spark)]
 
     def is_on(self, spark: SparkContext) -> bool:
-        """Whether this is the context on which the lanes run."""
+        """Whether this is the context on which the threads run."""
         return spark is self._spark
 
     def _taken(self) -> Counter[str]:
         """The number of stream threads of other applications on each executor, those that are about to start included."""
-        places = [other._planned.get(index, lane.executor) for other in self._others() for index, lane in other.lanes.items()]
+        places = [
+            other._planned.get(index, worker.executor) for other in self._others() for index, worker in other.workers.items()
+        ]
         return Counter(place for place in places if place is not None)
 
     @property
     def neighbours(self) -> Counter[int]:
-        """How many lanes of other applications have tasks on the executor of each lane."""
-        busy = Counter(other.lanes[index].executor for other in self._others() for index in other.working if index in other.lanes)
-        return Counter({index: busy[lane.executor] for index, lane in self.lanes.items()})
+        """How many threads of other applications have tasks on the executor of each thread."""
+        busy = Counter(
+            other.workers[index].executor for other in self._others() for index in other.working if index in other.workers
+        )
+        return Counter({index: busy[worker.executor] for index, worker in self.workers.items()})
 
-    def _lane(self, index: int, name: str, place: str | None) -> Lane:
-        return Lane(self._spark, name, place, f"{self._application.config['application.id']}-{index + 1}", self._pool)
+    def _worker(self, index: int, name: str, place: str | None) -> ThreadWorker:
+        return ThreadWorker(self._spark, name, place, f"{self._application.config['application.id']}-{index + 1}", self._pool)
 
-    def add_lane(self, index: int, name: str) -> None:
-        """One more lane, on the executor with the fewest; it owns nothing before it is opened."""
+    def add_thread(self, index: int, name: str) -> None:
+        """One more thread, on the executor with the fewest; it owns nothing before it is opened."""
         with _CHOOSING:
-            before = [*(lane.executor for lane in self.lanes.values()), None]
+            before = [*(worker.executor for worker in self.workers.values()), None]
             places = choose_places(before, executors(self._spark), self._taken())
-            self.lanes = {**self.lanes, index: self._lane(index, name, places[-1])}
+            self.workers = {**self.workers, index: self._worker(index, name, places[-1])}
 
-    def take_lane(self, index: int) -> Lane:
-        """Take a lane out of the lane_jobs; whoever does that ends it, with `end_lane`."""
-        lane = self.lanes[index]
-        self.lanes = {i: other for i, other in self.lanes.items() if i != index}
+    def take_thread(self, index: int) -> ThreadWorker:
+        """Take a thread out of the spark_threads; whoever does that ends it, with `end_thread`."""
+        worker = self.workers[index]
+        self.workers = {i: other for i, other in self.workers.items() if i != index}
         self._answered.pop(index, None)
         self._empty.discard(index)
-        return lane
+        return worker
 
     def pass_on(self, index: int, successor: int, name: str) -> Future[bytes]:
-        """Put a new lane in the place of one, under another name, in the same worker; done when it has closed what it had open.
+        """Put a new thread in the place of one, under another name, in the same worker; done when it has closed what it had open.
 
         A worker of its own would have to be started and to import everything, at the cost of all who run beside it.
         """
-        lane = self.take_lane(index)
-        closing = self._submit_close(index, lane)
-        lane.name = name
-        self.lanes = {**self.lanes, successor: lane}
+        worker = self.take_thread(index)
+        closing = self._submit_close(index, worker)
+        worker.name = name
+        self.workers = {**self.workers, successor: worker}
         return closing
 
-    def end_lane(self, index: int, lane: Lane, timeout: float = _RESTART_SECONDS) -> None:
-        """Close what a lane keeps open, then the lane; waits for that."""
+    def end_thread(self, index: int, worker: ThreadWorker, timeout: float = _RESTART_SECONDS) -> None:
+        """Close what a thread keeps open, then the thread; waits for that."""
         with suppress(Exception):  # a worker that is gone has nothing left to close
-            self._submit_close(index, lane).result(timeout)
-        close_lanes([lane], timeout)
+            self._submit_close(index, worker).result(timeout)
+        close_workers([worker], timeout)
 
     def replace_application(self, application: Application) -> None:
-        """Run another plan: lanes open it anew, and close what they had of the old one."""
+        """Run another plan: threads open it anew, and close what they had of the old one."""
         self._application = application
         self._packed = packed(application)
         self._empty.clear()
@@ -179,11 +182,11 @@ class LaneJobs:
 
     @property
     def hosts(self) -> dict[int, str]:
-        """The host of each lane; all the same where there is only one machine."""
-        return {index: "" if lane.executor is None else host_of(lane.executor) for index, lane in self.lanes.items()}
+        """The host of each thread; all the same where there is only one machine."""
+        return {index: "" if worker.executor is None else host_of(worker.executor) for index, worker in self.workers.items()}
 
-    def place_lane(self, index: int) -> bool:
-        """See to it that a lane has an executor that lives, before it is opened; whether it has another one than before.
+    def place_thread(self, index: int) -> bool:
+        """See to it that a thread has an executor that lives, before it is opened; whether it has another one than before.
 
         NoExecutorsError where there is none, SessionStoppedError where nothing lives any more.
         """
@@ -191,7 +194,7 @@ class LaneJobs:
             raise SessionStoppedError
         if is_local(self._spark):
             return False
-        lane = self.lanes[index]
+        worker = self.workers[index]
         try:
             found = known_places(self._spark)
         except UNANSWERED as exc:  # it has ended since it was asked
@@ -200,25 +203,25 @@ class LaneJobs:
             if self.is_elastic:
                 request_executor(self._spark)
             raise NoExecutorsError(
-                f"{self._spark.master} gives the application no executor now, where {lane.name} could run{found.explain()}"
+                f"{self._spark.master} gives the application no executor now, where {worker.name} could run{found.explain()}"
             )
-        if lane.executor in found.usable:
+        if worker.executor in found.usable:
             return False
         with _CHOOSING:
-            before = [lane.executor for lane in self.lanes.values()]
-            place = dict(zip(self.lanes, choose_places(before, found.usable, self._taken())))[index]
-            self.move_lane(index, place)
+            before = [worker.executor for worker in self.workers.values()]
+            place = dict(zip(self.workers, choose_places(before, found.usable, self._taken())))[index]
+            self.move_thread(index, place)
         return True
 
     def is_alive(self, index: int) -> bool:
-        """Whether the executor of a lane is there and runs tasks; one whose session does not answer may be."""
+        """Whether the executor of a thread is there and runs tasks; one whose session does not answer may be."""
         try:
-            return is_local(self._spark) or self.lanes[index].executor in executors(self._spark)
+            return is_local(self._spark) or self.workers[index].executor in executors(self._spark)
         except UNANSWERED:
             return True
 
-    def lost_lanes(self) -> dict[int, str]:
-        """The lanes whose executors are gone, with those; quick to ask, however many executors there are.
+    def lost_threads(self) -> dict[int, str]:
+        """The threads whose executors are gone, with those; quick to ask, however many executors there are.
 
         What ran there is cancelled: Spark would try it four times on the executors that are left, each of which takes a core from
         those who work there, for a tenth of a second or two. None where the session does not answer: its end is noticed as such
@@ -233,18 +236,18 @@ class LaneJobs:
     def _cancel_lost(self) -> dict[int, str]:
         if is_local(self._spark) or is_cut_off(self._spark):
             return {}
-        places = {index: lane.executor for index, lane in list(self.lanes.items())}
+        places = {index: worker.executor for index, worker in list(self.workers.items())}
         there = executor_ids(self._spark)
         lost = {index: place for index, place in places.items() if place is not None and split_place(place)[1] not in there}
         for index, place in lost.items():
-            lane = self.lanes.get(index)
-            if lane is not None and lane.executor == place:
-                lane.cancel(f"{place} is gone")
+            worker = self.workers.get(index)
+            if worker is not None and worker.executor == place:
+                worker.cancel(f"{place} is gone")
         self.updaters.cancel_lost(there)
         return lost
 
     def better_places(self) -> dict[int, str | None]:
-        """The lanes that should be elsewhere: their executor gets no more tasks, or another executor is less crowded.
+        """The threads that should be elsewhere: their executor gets no more tasks, or another executor is less crowded.
 
         SessionStoppedError where nothing lives any more.
         """
@@ -253,10 +256,10 @@ class LaneJobs:
         try:
             found = known_places(self._spark)
         except UNANSWERED as exc:
-            _log.debug("where lanes should be cannot be told: %s", exc)
+            _log.debug("where threads should be cannot be told: %s", exc)
             return {}
         with _CHOOSING:
-            before = {index: lane.executor for index, lane in self.lanes.items()}
+            before = {index: worker.executor for index, worker in self.workers.items()}
             self.refusals = {
                 index: found.refused[place] for index, place in before.items() if place is not None and place in found.refused
             }
@@ -276,19 +279,19 @@ class LaneJobs:
         except UNANSWERED:
             return 0
 
-    def move_lane(self, index: int, place: str | None) -> None:
-        """Have the next jobs of a lane run on another executor."""
-        lane = self.lanes[index]
-        if lane.executor == place:
+    def move_thread(self, index: int, place: str | None) -> None:
+        """Have the next jobs of a thread run on another executor."""
+        worker = self.workers[index]
+        if worker.executor == place:
             return
         why = f", which {self.refusals[index]}" if index in self.refusals else ""
-        _log.info("%s moves from %s%s to %s", lane.name, lane.executor, why, place)
-        lane.move(place)
+        _log.info("%s moves from %s%s to %s", worker.name, worker.executor, why, place)
+        worker.move(place)
         self._planned.pop(index, None)
         self.refusals = {other: why for other, why in self.refusals.items() if other != index}
 
     def close_worker(self, index: int) -> bool:
-        """Have the worker of a lane close what it has open, once its residency is over; returns whether it has.
+        """Have the worker of a thread close what it has open, once its residency is over; returns whether it has.
 
         The worker is asked over its own connection: an executor that is being decommissioned or is excluded gets no Spark task.
         """
@@ -296,7 +299,9 @@ class LaneJobs:
         return address is not None and ask_to_close(address, self._application)
 
     def _refusal_of(self, name: str) -> str:
-        return next((why for index, why in self.refusals.items() if index in self.lanes and self.lanes[index].name == name), "")
+        return next(
+            (why for index, why in self.refusals.items() if index in self.workers and self.workers[index].name == name), ""
+        )
 
     def reside(
         self,
@@ -320,7 +325,7 @@ class LaneJobs:
             nothing: Future[ThreadReport] = Future()
             nothing.set_result(ThreadReport(held=()))
             return nothing
-        found = self.lanes[thread]
+        found = self.workers[thread]
         residency = Residency(
             self._application.key,
             thread,
@@ -365,38 +370,38 @@ class LaneJobs:
 
     @property
     def application(self) -> Application:
-        """What the lanes run."""
+        """What the threads run."""
         return self._application
 
-    def is_on_this_host(self, lane: int) -> bool:
-        """Whether the files of a lane are on the driver's host."""
-        return self.lanes[lane].executor is None or self.site_of(lane) == site_here()
+    def is_on_this_host(self, thread: int) -> bool:
+        """Whether the files of a thread are on the driver's host."""
+        return self.workers[thread].executor is None or self.site_of(thread) == site_here()
 
-    def site_of(self, lane: int) -> str:
-        """Where the files of a lane are, as `site_here` names it there; empty while it is not known."""
-        answer = self._answered.get(lane)
+    def site_of(self, thread: int) -> str:
+        """Where the files of a thread are, as `site_here` names it there; empty while it is not known."""
+        answer = self._answered.get(thread)
         return "" if answer is None else answer.site
 
-    def lane_on(self, host: str) -> int | None:
-        """A lane on a host; None where there is none."""
+    def thread_on(self, host: str) -> int | None:
+        """A thread on a host; None where there is none."""
         return next((index for index, found in self.hosts.items() if found == host), None)
 
-    def query_address(self, lane: int) -> str | tuple[str, int] | None:
-        """Where a lane answers readers; None while it is not open."""
-        answer, executor = self._answered.get(lane), self.lanes[lane].executor
+    def query_address(self, thread: int) -> str | tuple[str, int] | None:
+        """Where a thread answers readers; None while it is not open."""
+        answer, executor = self._answered.get(thread), self.workers[thread].executor
         if answer is None or answer.query_address is None:
             return None
         if isinstance(answer.query_address, str):
             return answer.query_address
         return "localhost" if executor is None else split_place(executor)[0], answer.query_address
 
-    def doing(self, lane: int) -> str | None:
-        """What a lane's worker does now, also in the midst of a turn, as a sentence for the log.
+    def doing(self, thread: int) -> str | None:
+        """What a thread's thread does now, also in the midst of a turn, as a sentence for the log.
 
         None where it does not tell within two seconds: it is being opened for the first time, is gone, or code that is not Python
         keeps all of it busy.
         """
-        address = self.query_address(lane)
+        address = self.query_address(thread)
         told = None if address is None else ask_doing(address, self._application)
         return None if told is None else str(told)
 
@@ -410,9 +415,9 @@ class LaneJobs:
         address = self.query_address(thread)
         return None if address is None else ask_report(address, self._application, residency)
 
-    def cancel(self, lane: int, reason: str) -> None:
-        """End the job that runs in a lane, with its worker: see `Lane.cancel`. Its tasks have to be opened again."""
-        self.lanes[lane].cancel(reason)
+    def cancel(self, thread: int, reason: str) -> None:
+        """End the job that runs in a thread, with its thread: see `ThreadWorker.cancel`. Its tasks have to be opened again."""
+        self.workers[thread].cancel(reason)
 
     def check_session(self) -> None:
         """SessionStoppedError where the session was stopped here or its JVM is gone: asks nobody, so that it costs nothing.
@@ -424,42 +429,42 @@ class LaneJobs:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the session has ended, by whatever: nothing can be asked of lanes any more."""
+        """Whether the session has ended, by whatever: nothing can be asked of threads any more."""
         return has_ended(self._spark)
 
     def forsake(self) -> None:
         """In the place of `close` where the session has ended: asks nothing of it, and ends what is left of its workers here."""
         _ALL.discard(self)
         self.updaters.forsake()
-        for lane in self.lanes.values():
-            lane.forsake()
+        for worker in self.workers.values():
+            worker.forsake()
         self._answered.clear()
         self._empty.clear()
         self._remove_sockets()
         self._sockets.clear()
 
     def renew(self, spark: SparkContext, check: Callable[[], None] = lambda: None) -> None:
-        """Go on on another session after the end of the last one: lanes of the same numbers and names, with nothing open.
+        """Go on on another session after the end of the last one: threads of the same numbers and names, with nothing open.
 
-        Called by the thread that opens lanes, which has to open all of them next. NoExecutorsError, or what Spark says, where
-        lanes cannot be made now: it may be called again, with the same session or with yet another. `check` raises to end the
+        Called by the thread that opens threads, which has to open all of them next. NoExecutorsError, or what Spark says, where
+        threads cannot be made now: it may be called again, with the same session or with yet another. `check` raises to end the
         waiting for executors.
 
         1. End what is left of the old workers on this host: they may still have stores open, and be about to commit.
         2. Wait for executors.
-        3. Make the lanes.
+        3. Make the threads.
         """
         self.forsake()
         self._spark = spark
         self.updaters.renew(self._spark)
-        names = {index: lane.name for index, lane in self.lanes.items()}
+        names = {index: worker.name for index, worker in self.workers.items()}
         there = wait_for_executors(self._spark, _RENEW_SECONDS, check)
         self._planned, self.refusals = {}, {}
-        self._make_lanes(names, there)
+        self._make_workers(names, there)
         _ALL.add(self)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close what the lanes keep open, then the lanes, all at the same time. A lane without an executor is asked nothing."""
+        """Close what the threads have open and end their workers, all at the same time. Skip threads without an executor."""
         _ALL.discard(self)
         deadline = None if timeout is None else time.monotonic() + timeout
         there = self._usable()
@@ -467,13 +472,13 @@ class LaneJobs:
             target=self.updaters.close, args=(timeout, there), name="penstock-updaters-close", daemon=True
         )
         updating.start()
-        left = {index: lane for index, lane in self.lanes.items() if is_reachable(lane, there)}
-        for index, lane in self.lanes.items():
+        left = {index: worker for index, worker in self.workers.items() if is_reachable(worker, there)}
+        for index, worker in self.workers.items():
             if index not in left:
-                lane.cancel(f"{lane.executor} gets no more tasks")
-                lane.forsake()
-        wait_for([self._submit_close(index, lane) for index, lane in left.items()], deadline)
-        close_lanes(left.values(), None if deadline is None else _RESTART_SECONDS)
+                worker.cancel(f"{worker.executor} gets no more tasks")
+                worker.forsake()
+        wait_for([self._submit_close(index, worker) for index, worker in left.items()], deadline)
+        close_workers(left.values(), None if deadline is None else _RESTART_SECONDS)
         updating.join(remaining(deadline))
         self._remove_sockets()
 
@@ -489,8 +494,8 @@ class LaneJobs:
         for folder in {path.parent for path in self._sockets if path.parent.name.startswith("penstock-")}:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _submit_close(self, index: int, lane: Lane) -> Future[bytes]:
-        return lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes)
+    def _submit_close(self, index: int, worker: ThreadWorker) -> Future[bytes]:
+        return worker.submit(partial(close_thread, self._application.key, index), f"{worker.name}: close", bytes)
 
 
 def _failure_of_job(text: str, interpreter: str) -> Failure:

@@ -1,7 +1,6 @@
-"""Names of lanes for Spark: the same at each start, and never two of one name at the same time.
+"""Names of workers for Spark: the same at each start, and unique within this process.
 
-Spark keeps something for every name a lane ever had, so an application that starts again has its lanes under the names they had.
-Only this driver's executors know them: they have to differ within this process, and nowhere else.
+Spark keeps a thread for every name that a worker ever had in a session. So an application that starts again reuses its names.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _taken: set[str] = set()
 
 
 def take_name(wanted: str) -> str:
-    """This name, or where another lane of this process has it, one that is made of it.
+    """Return this name, or the name with a number behind it if another worker of this process has it.
 
     >>> first, second = take_name("an-application-1"), take_name("an-application-1")
     >>> first, second
@@ -33,6 +32,6 @@ def take_name(wanted: str) -> str:
 
 
 def give_back(name: str) -> None:
-    """A lane of this name is no more, and neither is its worker."""
+    """Free the name of a worker that has ended."""
     with _lock:
         _taken.discard(name)

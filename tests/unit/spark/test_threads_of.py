@@ -16,5 +16,5 @@ def test_should_warn_of_more_stream_threads_than_task_slots(
     monkeypatch.setattr(session, "wait_for_executors", lambda *_: ["driver"])
     context: Any = SimpleNamespace(defaultParallelism=2, getConf=lambda: SimpleNamespace(getAll=list[tuple[str, str]]))
     with caplog.at_level(logging.WARNING):
-        assert session.lanes_of(context, wanted) == threads
+        assert session.threads_of(context, wanted) == threads
     assert ("Spark runs 2 tasks at a time" in caplog.text) is warns

@@ -1,10 +1,9 @@
-"""Lanes, seen from the driver: sticky Python workers, each on the executor it was given.
+"""The Python worker of a stream thread, seen from the driver.
 
-Spark hands a Python task to any idle worker of the same environment. A lane's functions are built with an environment of their
-own, which differs from the session's in one variable, so Spark gives each lane its own worker and always that one, and nobody
-else. At most one job runs in a lane at a time.
+Spark runs a Python task in any idle worker with the same environment variables. The jobs of a stream thread set one variable of
+their own. So Spark always runs them in the same worker, and no other tasks there. At most one job runs in a worker at a time.
 
-What a lane's functions yield is bytes, and comes to the driver as they are: Spark only tells where they begin and end.
+The functions of these jobs yield bytes, which reach the driver unchanged.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from pyspark import RDD, SparkContext
 
 from penstock.errors import StreamsError
 from penstock.spark.driver.core_sharing import POOL
-from penstock.spark.driver.lane_names import give_back, take_name
 from penstock.spark.driver.placement import anchored, known_places, located
+from penstock.spark.driver.worker_names import give_back, take_name
 from penstock.spark.hosts import is_local
 from penstock.spark.internals import (
     STAGE_NAME,
@@ -34,66 +33,66 @@ from penstock.spark.internals import (
     stop_workers,
     worker_environment,
 )
-from penstock.spark.worker.lane_process import (
+from penstock.spark.worker.worker_process import (
     VARIABLE,
-    LaneProcess,
     MisplacedError,
+    WorkerProcess,
     end_daemon,
     end_daemon_on,
     end_left,
     end_process,
-    read_from_lane,
-    run_in_lane,
+    read_from_worker,
+    run_in_worker,
     wait_for_end,
 )
 
 _log = logging.getLogger(__name__)
 
-# The worker that ends those of lanes, one on each executor that a lane has left.
+# The environment of the worker that ends the workers of stream threads on an executor that they have left.
 _ENDS_OTHERS = "penstock-ends-workers"
 
-# So long after a lane has moved its old worker is ended, in which nothing is open any more.
+# The old worker of a thread that moved has nothing open any more. It is ended after this time.
 _LEFT_SECONDS = 10.0
 
-# How often a daemon is looked for on its executor: Spark may put the job elsewhere when that has no core to spare.
+# Attempts to reach the daemon of a worker: Spark may run the job on another executor if this one has no free core.
 _ATTEMPTS = 3
 
-# So soon a job is submitted again that Spark has tried on another executor.
+# The pause before a job that Spark tried on another executor is submitted again.
 _MISPLACED_PAUSE = 0.2
 
 # Spark looks every two seconds whether a job was cancelled, and gives its Python two more (spark.python.task.killTimeout).
 _SPARK_ENDS_IN = 6.0
-# What is left then is ended as at the end of a lane, which takes a core.
+# After that the worker is ended by a job of its own, which needs a core.
 _ENDED_WITHIN = 10.0
 
 T = TypeVar("T")
-LaneFunction = Callable[[Iterator[Any]], Iterable[bytes]]
+WorkerFunction = Callable[[Iterator[Any]], Iterable[bytes]]
 
 
-class LaneCancelledError(StreamsError):
-    """A job of a lane was ended before it was done, and its worker with it."""
+class JobCancelledError(StreamsError):
+    """A job was cancelled, and its worker was ended with it."""
 
 
 class _Job:
-    """A job that runs in a lane."""
+    """A Spark job that runs in a worker."""
 
     def __init__(self, group: str, description: str) -> None:
         self.group = group
         self.description = description
         self.cancelled: str | None = None
-        """Why it is to be ended."""
+        """Why it is cancelled."""
         self.is_over = threading.Event()
-        """Spark has said what came of it."""
+        """Spark has reported the result."""
         self.is_done = False
-        """It came to its end: its worker may live on."""
+        """The function has returned, so the worker may stay."""
         self.has_ended = threading.Event()
-        """Nothing of it runs any more, where it was cancelled."""
+        """Nothing of a cancelled job runs any more."""
 
 
-class Lane:
-    """One lane of an application: a thread of the driver that submits jobs, and the worker that runs them.
+class ThreadWorker:
+    """A Python worker on one executor, with the driver's thread that submits its jobs.
 
-    `worker_name` is what Spark knows the worker by: the same at every start, so that nothing piles up there.
+    Spark knows the worker by `worker_name`. The name is the same at every start, because Spark keeps a thread for each name.
     """
 
     def __init__(
@@ -109,14 +108,14 @@ class Lane:
         self._spark = spark
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.last_used = time.monotonic()
-        self._process: LaneProcess | None = None
+        self._process: WorkerProcess | None = None
         self._anchored_at: str | None = None
         self._closing: Future[None] | None = None
         self._job: _Job | None = None
         self._job_lock = threading.Lock()
         self._is_forsaken = False
         self._busy: str | None = None
-        """The executor whose cores are known to be busy with other jobs for longer than `spark.locality.wait`."""
+        """The executor whose cores other jobs have used for longer than `spark.locality.wait`."""
         self.executor: str | None = None
         self._worker_name = take_name(worker_name or name)
         try:
@@ -127,43 +126,42 @@ class Lane:
             raise
 
     def move(self, executor: str | None) -> None:
-        """Run the jobs to come on another executor; what is open on the old one stays there until its process ends."""
+        """Run later jobs on another executor. The old worker keeps what it has open until its process ends."""
         left = self.executor
         self.executor = executor
         self._base, self._anchored_at = located(self._spark, executor), None
         if left is not None and left != executor and self._process is not None:
             threading.Thread(target=self._end_left, args=(left, self._process), name=f"{self.name}-left", daemon=True).start()
 
-    def submit(self, function: LaneFunction, description: str, read: Callable[[bytes], T]) -> Future[T]:
-        """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields, read."""
+    def submit(self, function: WorkerFunction, description: str, read: Callable[[bytes], T]) -> Future[T]:
+        """Run `function` as a Spark job of one task in this worker. The future holds `read` of the first bytes that it yields."""
         return self._thread.submit(self._run, self._base, self.executor, function, description, read)
 
     def close(self) -> Future[None]:
-        """Take no more jobs; those there are run to their end, and then the worker is ended, with the daemon it comes from."""
+        """Refuse new jobs. When the submitted ones are done, end the worker and the daemon that started it."""
         if self._closing is None:
             self._closing = self._thread.submit(self._end)
             self._thread.shutdown(wait=False)
         return self._closing
 
     def abandon(self) -> None:
-        """End the worker of a lane that does not close, whatever runs in it: what is not committed is done again elsewhere."""
-        self.cancel("the lane is closed, and does not come to its end")  # on a cluster the rest may have to wait for its core
+        """End a worker that does not close. Another worker repeats what it had not committed."""
+        self.cancel("its worker does not close")  # on a cluster, ending the worker may have to wait for a core
         threading.Thread(
             target=self._end_process, args=(self.executor, self._process), name=f"{self.name}-abandoned", daemon=True
         ).start()
 
     @property
     def running(self) -> str | None:
-        """The description of the job that runs now; None where none does."""
+        """The description of the running job, if there is one."""
         job = self._job
         return None if job is None else job.description
 
     def cancel(self, reason: str) -> None:
-        """End the job that runs now, whatever it does, and the worker that runs it; returns at once.
+        """End the running job and its worker. Return at once; do nothing if no job runs.
 
-        Its future ends with a `LaneCancelledError` within about five seconds, when the worker is gone and can write nothing more;
-        or with its result, where that came first. The next job gets a new worker then, in which nothing is open. Where no job
-        runs, nothing happens.
+        The future of the job ends within about five seconds: with a `JobCancelledError` when the worker is gone and can write
+        nothing more, or with its result if that came first. The next job gets a new worker, in which nothing is open.
         """
         with self._job_lock:
             job = self._job
@@ -173,9 +171,9 @@ class Lane:
         threading.Thread(target=self._cancel, args=(job,), name=f"{self.name}-cancelled", daemon=True).start()
 
     def forsake(self) -> None:
-        """The session has ended: take no more jobs, and end what is left of the worker on this host, without a word to Spark.
+        """Refuse new jobs and end the worker on this host without asking Spark, because the session has ended.
 
-        Returns when the worker is gone, and with it the locks it had. Jobs that wait are cancelled, one that runs has failed.
+        Return when the worker and its locks are gone. Waiting jobs are cancelled. A running job has failed.
         """
         if self._is_forsaken:
             return
@@ -186,9 +184,9 @@ class Lane:
         give_back(self._worker_name)
 
     def _run(
-        self, rows: RDD[Any], executor: str | None, function: LaneFunction, description: str, read: Callable[[bytes], T]
+        self, rows: RDD[Any], executor: str | None, function: WorkerFunction, description: str, read: Callable[[bytes], T]
     ) -> T:
-        """Run a job on the lane's executor; again if Spark has tried it elsewhere, where nothing was run."""
+        """Run a job on the worker's executor. Submit it again if Spark tried another executor, where nothing was run."""
         while True:
             try:
                 return self._run_once(rows, executor, function, description, read)
@@ -207,24 +205,24 @@ class Lane:
                 time.sleep(_MISPLACED_PAUSE)
 
     def _run_once(
-        self, rows: RDD[Any], executor: str | None, function: LaneFunction, description: str, read: Callable[[bytes], T]
+        self, rows: RDD[Any], executor: str | None, function: WorkerFunction, description: str, read: Callable[[bytes], T]
     ) -> T:
         self.last_used = time.monotonic()
         job = self._job = _Job(self.name, description)
-        # Not to be interrupted where it is cancelled: then Spark would let go of the worker, and leave it running.
+        # Without an interrupt: at an interrupt Spark would forget the worker and leave it running.
         self._spark.setJobGroup(job.group, description, interruptOnCancel=False)
         self._spark.setLocalProperty(POOL, self._pool)  # None: the session's default
         self._spark.setLocalProperty(STAGE_NAME, description)
-        in_lane = partial(run_in_lane, self._worker_name, executor, self._process, function)
+        in_worker = partial(run_in_worker, self._worker_name, executor, self._process, function)
         try:
-            java_rdd = bytes_in_environment(rows, in_lane, self._environment)
-            self._process, ended, said = read_from_lane(first_of_partition(java_rdd))
+            java_rdd = bytes_in_environment(rows, in_worker, self._environment)
+            self._process, ended, said = read_from_worker(first_of_partition(java_rdd))
             job.is_done = True
         except Exception as exc:
             if not isinstance(exc, MisplacedError):
                 self._loosen()
             if job.cancelled is not None:
-                raise LaneCancelledError(f"the job of {self.name} was ended: {job.cancelled}") from exc
+                raise JobCancelledError(f"the job of {self.name} was ended: {job.cancelled}") from exc
             raise
         finally:
             self._await_end(job)
@@ -240,13 +238,13 @@ class Lane:
         return read(said)
 
     def _loosen(self) -> None:
-        """A job has failed, perhaps for want of its row: who clears Spark's storage takes it along. The next makes it anew."""
+        """Make the base row of the jobs anew after a failure: a user who clears Spark's storage removes it."""
         if self._anchored_at is not None:
             with suppress(Exception):  # with the session nothing is left to be made
                 self._base, self._anchored_at = located(self._spark, self.executor), None
 
     def _anchor(self, executor: str | None) -> None:
-        """Have the jobs to come fail at once if their executor is lost, instead of being tried elsewhere."""
+        """Make later jobs fail at once if their executor is lost, instead of being tried on another one."""
         if executor is None or executor != self.executor:
             return
         job = self._job = _Job(self.name, f"{self.name}: stay at {executor}")
@@ -264,7 +262,7 @@ class Lane:
             self._base = base
 
     def _await_end(self, job: _Job) -> None:
-        """Spark's job is over: where it was cancelled, wait until nothing of it runs any more; the next must not meet it."""
+        """Wait until nothing of a cancelled job runs any more, before the next job begins."""
         with self._job_lock:
             self._job = None
             job.is_over.set()
@@ -272,9 +270,9 @@ class Lane:
             _log.warning("the worker of %s has not ended in %.0f s after its job was cancelled", self.name, _ENDED_WITHIN)
 
     def _cancel(self, job: _Job) -> None:
-        """Cancel Spark's job first, so that the task is not tried again; then see that its worker ends.
+        """Cancel Spark's job first, so that its task is not tried again. Then make sure that its worker ends.
 
-        Spark ends it by itself, on any executor and without a core for it; on this machine there is no need to wait for that.
+        Spark ends the worker by itself within a few seconds. On this machine it is ended directly.
         """
         deadline = time.monotonic() + _SPARK_ENDS_IN
         try:
@@ -301,7 +299,7 @@ class Lane:
         self._end_process(self.executor, self._process)
         give_back(self._worker_name)
 
-    def _end_process(self, executor: str | None, process: LaneProcess | None) -> None:
+    def _end_process(self, executor: str | None, process: WorkerProcess | None) -> None:
         try:
             if is_local(self._spark):
                 self._end_here(process)
@@ -310,13 +308,13 @@ class Lane:
         except Exception as exc:  # noqa: BLE001 - with the session, or its executor, the worker ends too
             _log.debug("the worker of %s could not be ended: %s", self.name, exc)
 
-    def _end_left(self, executor: str, process: LaneProcess) -> None:
-        """End the worker of a lane that has moved: not at once, since whoever ends it has to be started beside those who work."""
+    def _end_left(self, executor: str, process: WorkerProcess) -> None:
+        """End the worker that a moved thread has left. Wait first: the job that ends it takes CPU from running threads."""
         time.sleep(_LEFT_SECONDS)
         if self.executor != executor:
             self._end_process(executor, process)
 
-    def _end_here(self, process: LaneProcess | None) -> None:
+    def _end_here(self, process: WorkerProcess | None) -> None:
         stopped = 0
         with suppress(Exception):  # then by its process id
             stopped = stop_workers(self._spark, VARIABLE, self._worker_name)
@@ -327,10 +325,10 @@ class Lane:
                 end_daemon(self._worker_name, process.daemon)
 
     def _end_on(self, executor: str, daemon: int) -> None:
-        """A worker that is no lane's does it: this lane's own would end before it could answer.
+        """End the worker through a job in another worker: its own would end before it could answer.
 
-        It has an environment of its own, as lanes have: while Spark starts the daemon of everybody's workers, which imports all
-        that they need, the lanes that are there stand still.
+        That worker has an environment of its own. Without one, Spark would start the daemon of the session's other workers, and
+        running threads would wait for its imports.
         """
         self._spark.setLocalProperty("spark.job.description", f"{self.name}: end its worker")
         ending = partial(end_daemon_on, executor, self._worker_name, daemon)
@@ -343,9 +341,9 @@ class Lane:
                 return
 
 
-def is_reachable(lane: Lane, there: Collection[str] | None) -> bool:
-    """Whether jobs of a lane can run; `there` are the executors that run tasks, None if that is not known or it is no cluster."""
-    return there is None or lane.executor is None or lane.executor in there
+def is_reachable(worker: ThreadWorker, there: Collection[str] | None) -> bool:
+    """Whether jobs of a worker can run. `there` has the usable executors; None if they are unknown, and in local mode."""
+    return there is None or worker.executor is None or worker.executor in there
 
 
 def remaining(deadline: float | None) -> float | None:
@@ -360,13 +358,13 @@ def wait_for(closing: Iterable[Future[Any]], deadline: float | None) -> None:
             future.result(remaining(deadline))
 
 
-def close_lanes(lanes: Iterable[Lane], timeout: float | None) -> None:
-    """Close lanes, and wait until their workers are gone; those that are not by then are ended."""
-    closing = [(lane, lane.close()) for lane in lanes]
+def close_workers(workers: Iterable[ThreadWorker], timeout: float | None) -> None:
+    """Close threads, and wait until their workers are gone; those that are not by then are ended."""
+    closing = [(worker, worker.close()) for worker in workers]
     deadline = None if timeout is None else time.monotonic() + timeout
-    for lane, closed in closing:
+    for worker, closed in closing:
         try:
             closed.result(remaining(deadline))
         except FutureTimeoutError:
-            _log.warning("%s has not closed in %.0f s: its worker is ended", lane.name, timeout)
-            lane.abandon()
+            _log.warning("%s has not closed in %.0f s: its worker is ended", worker.name, timeout)
+            worker.abandon()

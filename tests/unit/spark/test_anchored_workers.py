@@ -1,4 +1,4 @@
-"""A lane whose row is kept on its executor, and what becomes of it when that is gone from Spark's storage."""
+"""A thread whose row is kept on its executor, and what becomes of it when that is gone from Spark's storage."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.driver import lanes as module
-from penstock.spark.driver.lanes import Lane
+from penstock.spark.driver import thread_worker as module
+from penstock.spark.driver.thread_worker import ThreadWorker
 from tests.harness.waiting import LIMIT
 
 PLACE = "executor_host_1"
 
 
 def test_should_make_its_row_anew_after_somebody_has_cleared_sparks_storage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody may unpersist all RDDs of a session: the lane's jobs fail then, and must not fail for ever."""
+    """Anybody may unpersist all RDDs of a session: the thread's jobs fail then, and must not fail for ever."""
     anchors: list[SimpleNamespace] = []
 
     def anchored(spark: Any, place: str) -> Any:
@@ -32,12 +32,14 @@ def test_should_make_its_row_anew_after_somebody_has_cleared_sparks_storage(monk
     monkeypatch.setattr(module, "anchored", anchored)
     monkeypatch.setattr(module, "bytes_in_environment", lambda rows, function, environment: rows)
     monkeypatch.setattr(module, "first_of_partition", run)
-    monkeypatch.setattr(module, "read_from_lane", lambda said: (SimpleNamespace(host="elsewhere", process=1, daemon=0), 0, said))
+    monkeypatch.setattr(
+        module, "read_from_worker", lambda said: (SimpleNamespace(host="elsewhere", process=1, daemon=0), 0, said)
+    )
     spark: Any = SimpleNamespace(setJobGroup=lambda *_, **__: None, setLocalProperty=lambda *_: None)
-    lane = Lane(spark, "t1", PLACE, "cleared-1")
+    worker = ThreadWorker(spark, "t1", PLACE, "cleared-1")
 
     def job() -> bytes:
-        return lane.submit(lambda rows: [b""], "a turn", bytes).result(LIMIT)
+        return worker.submit(lambda rows: [b""], "a turn", bytes).result(LIMIT)
 
     assert [job(), job()] == [b"done"] * 2
     assert len(anchors) == 1
@@ -46,4 +48,4 @@ def test_should_make_its_row_anew_after_somebody_has_cleared_sparks_storage(monk
         job()
     assert [job(), job()] == [b"done"] * 2
     assert len(anchors) == 2
-    lane.forsake()
+    worker.forsake()

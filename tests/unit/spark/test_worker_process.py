@@ -1,4 +1,4 @@
-"""A lane is in one process only: tried with processes that hold a folder as lanes do."""
+"""A thread is in one process only: tried with processes that hold a folder as threads do."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from penstock.errors import LockError, SerializationError
-from penstock.spark.worker import lane_process
-from penstock.spark.worker.lane_process import (
-    LaneProcess,
+from penstock.spark.worker import worker_process
+from penstock.spark.worker.worker_process import (
     MisplacedError,
+    WorkerProcess,
     end_daemon,
     end_left,
-    is_of_lane,
-    read_from_lane,
-    run_in_lane,
+    is_of_thread,
+    read_from_worker,
+    run_in_worker,
 )
 from penstock.state.directory import FolderLock
 from tests.harness.waiting import LIMIT
@@ -72,31 +72,31 @@ def lock_and_tell(folder: Path, rows: Iterator[Any]) -> Iterator[bytes]:
     yield b"opened"
 
 
-def open_in_lane(
-    folder: Path, before: LaneProcess | None, executor: str | None = "executor_host_1"
-) -> tuple[LaneProcess, int, bytes]:
-    (said,) = run_in_lane("app-1", executor, before, partial(lock_and_tell, folder), iter([0]))
-    return read_from_lane(said)
+def open_in_thread(
+    folder: Path, before: WorkerProcess | None, executor: str | None = "executor_host_1"
+) -> tuple[WorkerProcess, int, bytes]:
+    (said,) = run_in_worker("app-1", executor, before, partial(lock_and_tell, folder), iter([0]))
+    return read_from_worker(said)
 
 
-def here(process: int) -> LaneProcess:
-    return LaneProcess(os.uname().nodename, process)
+def here(process: int) -> WorkerProcess:
+    return WorkerProcess(os.uname().nodename, process)
 
 
-def test_should_end_the_process_that_had_the_lane_before_and_still_holds_its_folder(start: Start, tmp_path: Path) -> None:
-    other = start(PENSTOCK_LANE="app-1")
+def test_should_end_the_process_that_had_the_thread_before_and_still_holds_its_folder(start: Start, tmp_path: Path) -> None:
+    other = start(PENSTOCK_THREAD="app-1")
     with pytest.raises(LockError):
-        open_in_lane(tmp_path, None)
-    process, ended, said = open_in_lane(tmp_path, here(other.pid))
+        open_in_thread(tmp_path, None)
+    process, ended, said = open_in_thread(tmp_path, here(other.pid))
     assert (process.process, ended, said) == (os.getpid(), other.pid, b"opened")
     assert other.wait(LIMIT) < 0
 
 
-@pytest.mark.parametrize("environment", [{}, {"PENSTOCK_LANE": "app-2"}, {"PENSTOCK_LANE": "app-12"}])
+@pytest.mark.parametrize("environment", [{}, {"PENSTOCK_THREAD": "app-2"}, {"PENSTOCK_THREAD": "app-12"}])
 def test_should_end_nobody_else(environment: dict[str, str], start: Start, tmp_path: Path) -> None:
     other = start(**environment)
     with pytest.raises(LockError):
-        open_in_lane(tmp_path, here(other.pid))
+        open_in_thread(tmp_path, here(other.pid))
     assert not end_daemon("app-1", other.pid)
     assert other.poll() is None
 
@@ -104,48 +104,48 @@ def test_should_end_nobody_else(environment: dict[str, str], start: Start, tmp_p
 def test_should_end_nobody_on_another_host_or_in_a_second_attempt(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = start(PENSTOCK_LANE="app-1")
+    other = start(PENSTOCK_THREAD="app-1")
     with pytest.raises(LockError):
-        open_in_lane(tmp_path, LaneProcess("elsewhere", other.pid))
-    monkeypatch.setattr(lane_process, "_is_second_attempt", lambda: True)
+        open_in_thread(tmp_path, WorkerProcess("elsewhere", other.pid))
+    monkeypatch.setattr(worker_process, "_is_second_attempt", lambda: True)
     with pytest.raises(LockError):
-        open_in_lane(tmp_path, here(other.pid))
+        open_in_thread(tmp_path, here(other.pid))
     assert other.poll() is None
 
 
 def test_should_end_nobody_and_open_nothing_on_another_executor(start: Start, tmp_path: Path) -> None:
     """On the same host: the process before is healthy, and has its folders open."""
-    other = start(PENSTOCK_LANE="app-1")
+    other = start(PENSTOCK_THREAD="app-1")
     with pytest.raises(MisplacedError, match="its job came to executor 1"):
-        open_in_lane(tmp_path, here(other.pid), "executor_host_2")
+        open_in_thread(tmp_path, here(other.pid), "executor_host_2")
     assert other.poll() is None
 
 
 def test_should_go_on_where_the_process_before_is_gone_or_the_same(start: Start, tmp_path: Path) -> None:
-    other = start(PENSTOCK_LANE="app-1")
+    other = start(PENSTOCK_THREAD="app-1")
     other.kill()
     other.wait()
-    assert open_in_lane(tmp_path, here(other.pid))[1] == 0
-    assert open_in_lane(tmp_path, here(os.getpid()))[1] == 0
-    assert not is_of_lane("app-1", other.pid)
+    assert open_in_thread(tmp_path, here(other.pid))[1] == 0
+    assert open_in_thread(tmp_path, here(os.getpid()))[1] == 0
+    assert not is_of_thread("app-1", other.pid)
 
 
 def test_should_refuse_what_says_nothing_of_its_process() -> None:
     with pytest.raises(SerializationError):
-        read_from_lane(b"anything")
+        read_from_worker(b"anything")
 
 
 @pytest.mark.parametrize("has_daemon", [True, False])
-def test_should_end_what_is_left_of_a_lane_also_where_it_is_stopped(has_daemon: bool, start: Start, tmp_path: Path) -> None:
-    left = start(leads=has_daemon, PENSTOCK_LANE="app-1")
+def test_should_end_what_is_left_of_a_thread_also_where_it_is_stopped(has_daemon: bool, start: Start, tmp_path: Path) -> None:
+    left = start(leads=has_daemon, PENSTOCK_THREAD="app-1")
     left.send_signal(signal.SIGSTOP)
-    end_left("app-1", LaneProcess(os.uname().nodename, left.pid, left.pid if has_daemon else 0))
+    end_left("app-1", WorkerProcess(os.uname().nodename, left.pid, left.pid if has_daemon else 0))
     FolderLock.acquire(tmp_path).release()
     assert left.wait(LIMIT) < 0
 
 
-def test_should_leave_alone_what_is_not_left_of_the_lane(start: Start) -> None:
-    other = start(leads=True, PENSTOCK_LANE="app-2")
-    end_left("app-1", LaneProcess(os.uname().nodename, other.pid, other.pid))
-    end_left("app-2", LaneProcess("elsewhere", other.pid, other.pid))
+def test_should_leave_alone_what_is_not_left_of_the_thread(start: Start) -> None:
+    other = start(leads=True, PENSTOCK_THREAD="app-2")
+    end_left("app-1", WorkerProcess(os.uname().nodename, other.pid, other.pid))
+    end_left("app-2", WorkerProcess("elsewhere", other.pid, other.pid))
     assert other.poll() is None

@@ -15,11 +15,11 @@ import pytest
 from penstock.client.inside import inside
 from penstock.client.scheduling.task_spread import TaskSpread
 from penstock.ids import TopicPartition
-from penstock.spark.driver.lanes import Lane, LaneCancelledError
+from penstock.spark.driver.thread_worker import JobCancelledError, ThreadWorker
 from penstock.spark.worker.current_work import Doing
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.harness.waiting import LIMIT
-from tests.integration.helpers import counts, keyed, lanes, texts, topics, up_to, workers_of
+from tests.integration.helpers import counts, keyed, texts, threads, topics, up_to, workers_of
 from tests.integration.topologies import count_by_key, joined_in_time, remembering, slow_count, stuck_count, word_count
 
 Run = Callable[..., Any]
@@ -96,7 +96,7 @@ def test_should_run_no_job_while_idle_and_name_those_that_run(kafka: Kafka, spar
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("topology", [word_count, count_by_key])
-def test_should_move_tasks_between_lanes_without_loss(
+def test_should_move_tasks_between_threads_without_loss(
     topology: Callable[..., Any], guarantee: str, kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, out = topics(kafka, "in", "out", partitions=4)
@@ -111,11 +111,11 @@ def test_should_move_tasks_between_lanes_without_loss(
         is_spread = True
         kafka.feed(source, texts(*((word, word) for word in words * 5)))
         expected += 5
-        wait_until(lambda: lanes(streams) == {0, 1}, "the tasks are spread over both lanes", interval=0.01)
+        wait_until(lambda: threads(streams) == {0, 1}, "the tasks are spread over both threads", interval=0.01)
         assert counts(kafka, out, expected * 40) == up_to(**dict.fromkeys(words, expected))
         is_spread = False
         kafka.feed(source, texts(*((word, word) for word in words[:10])))
-        wait_until(lambda: len(lanes(streams)) == 1, "the tasks are together again")
+        wait_until(lambda: len(threads(streams)) == 1, "the tasks are together again")
         kafka.feed(source, texts(*((word, word) for word in words[10:])))
         expected += 1
         assert counts(kafka, out, expected * 40) == up_to(**dict.fromkeys(words, expected))
@@ -179,21 +179,21 @@ def test_should_end_a_job_that_does_not_return_and_go_on_in_a_new_worker(
         while True:
             time.sleep(pause) if pause else None
 
-    lane = Lane(spark.sparkContext, unique("stuck"))
+    thread = ThreadWorker(spark.sparkContext, unique("stuck"))
     try:
         if known:
-            lane.submit(which, "tell who it is", bytes).result(LIMIT)
-        job = lane.submit(stuck, "run for ever", bytes)
+            thread.submit(which, "tell who it is", bytes).result(LIMIT)
+        job = thread.submit(stuck, "run for ever", bytes)
         wait_until((tmp_path / "worker").exists, "the job runs")
         worker = int((tmp_path / "worker").read_text())
         assert Path(f"/proc/{worker}/exe").exists()
-        lane.cancel("it took too long")
-        with pytest.raises(LaneCancelledError, match="it took too long"):
+        thread.cancel("it took too long")
+        with pytest.raises(JobCancelledError, match="it took too long"):
             job.result(LIMIT)
         assert not Path(f"/proc/{worker}/exe").exists(), "it could still write"
-        assert int(lane.submit(which, "tell who it is", bytes).result(LIMIT)) != worker
+        assert int(thread.submit(which, "tell who it is", bytes).result(LIMIT)) != worker
     finally:
-        lane.close().result(LIMIT)
+        thread.close().result(LIMIT)
 
 
 def test_should_tell_what_a_batch_that_does_not_end_is_doing_and_go_on_when_it_is_cancelled(
@@ -201,13 +201,13 @@ def test_should_tell_what_a_batch_that_does_not_end_is_doing_and_go_on_when_it_i
 ) -> None:
     source, out = topics(kafka, "in", "out", partitions=1)
     config = {"application.id": unique("hanging"), "processing.guarantee": "exactly_once_v2", "num.stream.threads": 1}
-    lane_jobs = inside(run(stuck_count(source, out, tmp_path), config)).lane_jobs
+    spark_threads = inside(run(stuck_count(source, out, tmp_path), config)).spark_threads
     kafka.feed(source, keyed("aab"))
-    wait_until(lambda: "stuck()" in (lane_jobs.doing(0) or ""), "the batch is in the user's function")
-    told = lane_jobs.doing(0)
+    wait_until(lambda: "stuck()" in (spark_threads.doing(0) or ""), "the batch is in the user's function")
+    told = spark_threads.doing(0)
     assert told.startswith("task 0_0 in KSTREAM-MAPVALUES-0000000001 (added at "), told
     assert "topologies.py:" in told.partition(", at stuck() (")[2], told
     (tmp_path / "repaired").touch()
-    lane_jobs.cancel(0, f"it took too long: {told}")
+    spark_threads.cancel(0, f"it took too long: {told}")
     assert counts(kafka, out, 3) == up_to(a=2, b=1)
-    wait_until(lambda: lane_jobs.doing(0) == str(Doing()), "nothing is left to do")
+    wait_until(lambda: spark_threads.doing(0) == str(Doing()), "nothing is left to do")
