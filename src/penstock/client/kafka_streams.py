@@ -429,7 +429,8 @@ class KafkaStreams(QueryMethods):
             return None
         self._say_starting("the brokers: the ends of the topics are read")
         partitions = [TopicPartition(t, p) for t in prepared.external_topics for p in range(prepared.plan.partitions[t])]
-        return self._backfill.ends(partitions, self._admin, reads_committed(consumer_config(self._config, self._client_id)))
+        committed_only = reads_committed(consumer_config(self._config, self._client_id))
+        return self._backfill.ends(partitions, self._admin, committed_only, self._staged)
 
     def _say_starting(self, step: str) -> None:
         self._life.refuse_if_closing()

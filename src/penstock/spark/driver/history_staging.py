@@ -155,8 +155,10 @@ class _TopicStaging:
             text = str(exc)
             if (found := _OURS.search(text)) is not None:
                 raise StreamsError(found[1]) from exc
+            if (thrown := getattr(exc, "java_exception", None)) is not None:  # one that pyspark does not translate
+                text = thrown.toString()
             first = next((line.strip() for line in text.splitlines() if line.strip()), type(exc).__name__)
-            raise StreamsError(f"the history of {self._topic} cannot be read: {type(exc).__name__}: {first}") from exc
+            raise StreamsError(f"the history of {self._topic} cannot be read: {first}") from exc
 
     def _table(self, session: SparkSession) -> DataFrame:
         source, format_ = self._history.source, self._history.format
