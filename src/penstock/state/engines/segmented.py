@@ -22,7 +22,7 @@ K = TypeVar("K")
 # To find a key costs as much as to read on over so many entries.
 _SCANNED_FOR_A_SEEK = 3
 # Up to so many windows of a key are read at once, without an iterator that could be left open.
-_FEW_SEGMENTS, _FEW_WINDOWS = 3, 16
+_SMALL_SEGMENTS, _SMALL_WINDOWS = 3, 16
 # A segment: its prefix (None where it is too old), its first and last time, and the stream time at which another one expires.
 _Segment = tuple[bytes | None, int, int, int]
 _NO_SEGMENT: _Segment = (None, 0, -1, -1)
@@ -284,7 +284,7 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
             convert,
         )
 
-    def few_windows(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]] | None:
+    def fetch_small_windows(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]] | None:
         """`(window_start, value)` of one record key in a range of time that lies in few segments; None where there are many."""
         if not self._is_window or not self._open:
             self._validate_open()
@@ -302,19 +302,21 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         live, first, last, until = self._live
         # Most reads go to the segment of the last put, and most find nothing.
         if live is not None and first <= actual_from and time_to <= last and observed < until:
-            found = self._db.few(live + key, first_ending, last_ending, _FEW_WINDOWS)
+            found = self._db.fetch_small(live + key, first_ending, last_ending, _SMALL_WINDOWS)
         else:
-            found = self._few_of(self._segments.search(actual_from, time_to), key, first_ending, last_ending)
+            found = self._fetch_small_of(self._segments.search(actual_from, time_to), key, first_ending, last_ending)
         if found is None:
             return None
         return [(WindowKeySchema.extract_store_timestamp(ending), value) for ending, value in found]
 
-    def _few_of(self, prefixes: list[bytes], key: bytes, first_ending: bytes, last_ending: bytes) -> list[ByteEntry] | None:
-        if len(prefixes) > _FEW_SEGMENTS:
+    def _fetch_small_of(
+        self, prefixes: list[bytes], key: bytes, first_ending: bytes, last_ending: bytes
+    ) -> list[ByteEntry] | None:
+        if len(prefixes) > _SMALL_SEGMENTS:
             return None
         found: list[ByteEntry] = []
         for prefix in prefixes:
-            entries = self._db.few(prefix + key, first_ending, last_ending, _FEW_WINDOWS)
+            entries = self._db.fetch_small(prefix + key, first_ending, last_ending, _SMALL_WINDOWS)
             if entries is None:
                 return None
             found += entries
