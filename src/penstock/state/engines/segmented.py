@@ -131,15 +131,56 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
                 found[key] = of_key
         return found
 
-    @abstractmethod
     def fetch_key_range(
         self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]
     ) -> PeekingIterator[K, bytes]:
         """The entries of the record keys in a range, in a range of time."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        actual_from = self._actual_from(from_)
+        if self._is_past(actual_from, to):
+            return empty_iterator(self._name)
+        schema = self._scanned_schema
+        return self._scan_keys(
+            self._segments.search(*schema.segments_to_search(actual_from, to), forward),
+            schema.lower_range(key_from, actual_from),
+            schema.upper_range(key_to, to),
+            schema.matcher(key_from, key_to, actual_from, to, forward),
+            forward,
+            convert,
+        )
 
-    @abstractmethod
     def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """All entries in a range of time."""
+        actual_from = self._actual_from(from_)
+        if self._is_past(actual_from, to):
+            return empty_iterator(self._name)
+        schema = self._schema
+        return self._scan(
+            self._segments.search(actual_from, to, forward),
+            schema.lower_range(None, actual_from),
+            schema.upper_range(None, to),
+            schema.matcher(None, None, actual_from, to, forward),
+            forward,
+            convert,
+        )
+
+    @property
+    def _scanned_schema(self) -> KeySchema:
+        """The layout in which entries are looked for by key."""
+        return self._schema
+
+    def _scan_keys(
+        self,
+        prefixes: list[bytes],
+        lower: bytes | None,
+        upper: bytes | None,
+        match: Matcher,
+        forward: bool,
+        convert: Callable[[bytes], K],
+    ) -> PeekingIterator[K, bytes]:
+        """Scan keys of the layout in which entries are looked for by key."""
+        return self._scan(prefixes, lower, upper, match, forward, convert)
 
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
         """Put records of the changelog back; stream time moves to the latest of them first."""
@@ -409,33 +450,6 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
                     if key in keys and from_ <= (timestamp := timestamp_of(binary)) <= to:
                         found.setdefault(key, []).append((timestamp, value))
         return found
-
-    def fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]
-    ) -> PeekingIterator[K, bytes]:
-        """The entries of the record keys in a range, in a range of time."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        actual_from = self._actual_from(from_)
-        if self._is_past(actual_from, to):
-            return empty_iterator(self._name)
-        schema = self._schema
-        return self._scan(
-            self._segments.search(*schema.segments_to_search(actual_from, to), forward),
-            schema.lower_range(key_from, actual_from),
-            schema.upper_range(key_to, to),
-            schema.matcher(key_from, key_to, actual_from, to, forward),
-            forward,
-            convert,
-        )
-
-    def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
-        """All entries in a range of time."""
-        actual_from = self._actual_from(from_)
-        if self._is_past(actual_from, to):
-            return empty_iterator(self._name)
-        match = self._schema.matcher(None, None, actual_from, to, forward)
-        return self._scan(self._segments.search(actual_from, to, forward), None, None, match, forward, convert)
 
     def _actual_from_of_key(self, from_: int) -> int:
         return self._actual_from(from_) if self._found_from is None else max(from_, self._found_from)

@@ -426,7 +426,7 @@ def test_should_lend_the_iterator_of_few_entries_to_one_thread_only(tmp_path: Pa
     assert store.fetch_small(b"x", b"a", b"b", 2) == both
     assert store.fetch_small(b"x", b"a", b"b", 1) is None
     with ThreadPoolExecutor(1) as other:
-        assert other.submit(store.few, b"x", b"a", b"b", 2).result(LIMIT) is None
+        assert other.submit(store.fetch_small, b"x", b"a", b"b", 2).result(LIMIT) is None
     store.commit({})
     assert store.fetch_small(b"x", b"a", b"b", 2) == both
     store.close()
