@@ -136,7 +136,7 @@ class _Picture:
             else:
                 y = max(self._row_bottom(self._box_of[name]) for name in topic.sinks) + _BAND / 2
             bands.setdefault(round(y, 1), []).append(topic)
-        found = []
+        found: dict[int, Rectangle] = {}
         for y, topics in bands.items():
             topics.sort(key=self._wanted_x)
             widths = [_node_width(topic.label) for topic in topics]
@@ -144,8 +144,8 @@ class _Picture:
             places = place_apart([self._wanted_x(topic) for topic in topics], distances)
             shift = max(0.0, _MARGIN - min(x - width / 2 for x, width in zip(places, widths)))
             for topic, x, width in zip(topics, places, widths):
-                found.append((topic, Rectangle(x + shift - width / 2, y - _TOPIC_HEIGHT / 2, width, _TOPIC_HEIGHT)))
-        return found
+                found[id(topic)] = Rectangle(x + shift - width / 2, y - _TOPIC_HEIGHT / 2, width, _TOPIC_HEIGHT)
+        return [(topic, found[id(topic)]) for topic in self._topics]
 
     def _row_bottom(self, box: Box) -> float:
         return max(other.y + other.height for other in self._boxes if self._row_of[other] == self._row_of[box])
