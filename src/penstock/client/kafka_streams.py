@@ -80,6 +80,7 @@ from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, BatchReport, ThreadReport
 from penstock.state.directory import StateDirectory
+from penstock.topology.checks import check_before_start
 from penstock.topology.specs import SourceSpec
 from penstock.topology.topology import Topology, required_topology
 from penstock.windows import to_ms
@@ -251,6 +252,7 @@ class KafkaStreams(QueryMethods):
         self._life.refuse_if_closing()
         check_client_settings(config)
         check_session(config.spark_configs, self._given_spark)
+        check_before_start(self._topology.internal_topology_builder.registry, config["application.id"])
         group_write = config["allow.os.group.write.access"]
         self._directory = StateDirectory(config["state.dir"], config["application.id"], allow_group_write=group_write)
         self._process_id = str(self._directory.initialize_process_id())

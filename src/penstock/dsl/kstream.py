@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from penstock.dsl import global_ktable, stream_join
@@ -46,13 +47,17 @@ from penstock.operators import (
     KStreamMapValues,
     KStreamPeek,
     KStreamPrint,
+    KStreamToFiles,
     KTableSource,
     PassThrough,
     PrintForeachAction,
 )
+from penstock.operators.files.options import checked_options
+from penstock.operators.files.schema import schema_for
+from penstock.operators.files.sink import check_format
 from penstock.operators.functions import SelectKey
 from penstock.operators.map_batches import PandasMapper, has_pandas
-from penstock.processor import FixedKeyProcessor, Processor
+from penstock.processor import Duration, FixedKeyProcessor, Processor
 from penstock.record import RecordContext
 from penstock.serdes.guessed import (
     guess,
@@ -64,6 +69,8 @@ from penstock.serdes.guessed import (
     guess_value,
     guess_values,
 )
+from penstock.serdes.serde import Serdes
+from penstock.state.stores import Stores
 from penstock.topology.internal_topics import InternalTopicProperties
 from penstock.user_code import misuse
 from penstock.windows import JoinWindows
@@ -308,6 +315,39 @@ class KStream(AbstractStream[K, V]):
         value_serde = self._value_serde if given.value_serde is None else given.value_serde
         sink = StreamSinkNode(node_name, topic, key_serde, value_serde, given.partitioner)
         self._builder.add_graph_node(self._graph_node, sink)
+
+    def to_files(
+        self,
+        path: str | os.PathLike[str],
+        format: Literal["parquet", "delta"] = "parquet",
+        partition_by: str | Sequence[str] | None = None,
+        schema: pa.Schema | type | None = None,
+        roll_bytes: int = 128 << 20,
+        roll_ms: Duration = 60_000,
+        *,
+        name: str | None = None,
+    ) -> None:
+        """Write the values to a folder of Parquet files or to a Delta table, each exactly once; not part of Kafka Streams.
+
+        A value is a row: a dict or an object with fields. `schema` has the columns; without it they are the fields of the type
+        that the value serde reads, as with `Serdes.json(Order)`. Keys, timestamps and headers are not written. `partition_by`
+        names columns that become folders. A file is complete when `roll_bytes` are staged for it, `roll_ms` after its first row,
+        or when the task closes. Give a name: if a generated one changes, the next release does not find the staged rows.
+        """
+        given = schema_for(schema, self._value_serde)
+        options = checked_options(path, format, given, partition_by, roll_bytes, roll_ms)
+        check_format(options)
+        names = self._builder.names
+        node_name = Named(name).or_generate(names, naming.STREAM_TOFILES)
+        if name is not None:
+            store_name = f"{name}-files-store"
+        else:
+            store_name = names.new_store_name(naming.STREAM_TOFILES)
+            names.note_implicit_store(store_name, logged=True)
+        supplier = Stores.persistent_key_value_store(store_name)
+        store = Stores.key_value_store_builder(supplier, Serdes.string(), Serdes.json())
+        node = ProcessorGraphNode(ProcessorParameters(KStreamToFiles(options, node_name, store_name), node_name, [store]))
+        self._builder.add_graph_node(self._graph_node, node)
 
     def to_table(self, materialized: Materialized[K, V] | str | None = None, *, name: str | None = None) -> KTable[K, V]:
         """The latest value of each key: a record is an update, a value of None a deletion."""

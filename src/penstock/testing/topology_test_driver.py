@@ -34,6 +34,7 @@ from penstock.testing.input_topic import TestInputTopic, serialized
 from penstock.testing.output_topic import TestOutputTopic, deserialized
 from penstock.testing.records import Timestamp, as_timestamp
 from penstock.testing.shared_variables import SharedVariables
+from penstock.topology.checks import check_before_start
 from penstock.topology.specs import GlobalTopology, Subtopology
 from penstock.topology.topology import Topology, required_topology
 from penstock.windows import to_ms
@@ -106,6 +107,7 @@ class TopologyTestDriver(DriverStores):
         self._config = StreamsConfig.partial({**_DEFAULTS, **given, "state.dir": str(self._state_dir)})
         started = SystemClock().now_ms() if initial_wall_clock_time is None else as_timestamp(initial_wall_clock_time)
         self._clock = ManualClock(started)
+        check_before_start(registry, self._config["application.id"])
         self._metrics = Metrics.from_config(self._config, self._clock)
         self._cache = RecordCache(self._config.total_cache_size)
         self._outputs: dict[str, deque[ProducedRecord]] = {}
