@@ -19,6 +19,7 @@ from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.identity import Identity
 from penstock.spark.plan import Plan
 from penstock.spark.raised import Raised, shortened
+from penstock.spark.staged_history import Staged
 from penstock.topology.specs import GlobalTopology
 
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
@@ -40,6 +41,8 @@ class Application:
     import_path: tuple[str, ...] = ()
     query_key: bytes = field(default=b"", repr=False)
     identity: Identity | None = field(default=None, repr=False)
+    staged: Staged = field(default_factory=dict, repr=False)
+    """The history of source partitions that is read before their topics."""
 
     def transactional_id(self, thread: int) -> str:
         """The transactional id of a thread; a thread that is opened again ends what was left open under it."""
@@ -77,6 +80,8 @@ class Residency:
     max_records: int = 500_000
     drains: bool = False
     """Whether only partitions of repartition topics are read: the application is about to close."""
+    until: Mapping[TopicPartition, int] | None = None
+    """In a backfill: the offset of each source partition from which on nothing is read."""
     application: bytes | None = field(default=None, repr=False)  # it has the secrets in it
     executor: str | None = None
 

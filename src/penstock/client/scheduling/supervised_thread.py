@@ -61,6 +61,8 @@ class Job:
     """Whether it runs the loop; a residency of 0 seconds only opens and closes tasks."""
     drains: bool = False
     """Whether it reads only repartition topics."""
+    is_bounded: bool = False
+    """Whether it reads up to the ends of a backfill."""
     started: float = field(default_factory=monotonic)
     is_called_back: bool = False
     has_reported: bool = False
