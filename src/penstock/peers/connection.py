@@ -26,7 +26,7 @@ from penstock.peers.session import (
 )
 from penstock.query.metadata import HostInfo
 from penstock.query.server_tls import peer_connection
-from penstock.runtime.queries.patience import current
+from penstock.runtime.queries.deadline import current
 
 FORWARDED = "X-Penstock-Forwarded"
 """Says that an instance of the application asks: it gets what is there and nothing else."""

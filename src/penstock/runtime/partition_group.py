@@ -60,19 +60,21 @@ class RowsOfRuns(TakenRows):
     def __init__(self, runs: list[Run]) -> None:
         super().__init__(runs)
         self._rest = deque(runs)
+        self._start = 0
+        """How many records of the first run that is left are processed."""
 
     def first(self, count: int) -> list[Taken]:
         """The next records of the first run, at most so many."""
         queue, raw = self._rest[0]
-        count = min(count, len(raw))
-        return [(queue, raw.rows(0, count), [])]
+        return [(queue, raw.rows(self._start, min(self._start + count, len(raw))), [])]
 
     def done(self, part: Sequence[Taken]) -> int:
         """These are processed; returns how many they are."""
-        queue, raw = self._rest.popleft()
         records = len(part[0][1])
-        if records < len(raw):
-            self._rest.appendleft((queue, raw.rows(records, len(raw))))
+        self._start += records
+        if self._start == len(self._rest[0][1]):
+            self._rest.popleft()
+            self._start = 0
         self.left -= records
         return records
 
