@@ -112,7 +112,9 @@ def test_should_stage_each_row_once_in_its_partition_and_in_the_order_of_time(st
     delete_history(config_of(tmp_path), [TOPIC])
     with pytest.raises(StreamsError, match="its rows changed"):
         stage(SparkHistory(table), committed={P[0]: OffsetAndMetadata(40, "|history=3,beef")})
-    assert stage(SparkHistory(table), committed=dict.fromkeys(P, OffsetAndMetadata(50))) == {}, "it is read to its end"
+    assert stage(SparkHistory(table), committed=dict.fromkeys(P, OffsetAndMetadata(50, "AgAA"))) == {}, "it is read to its end"
+    reset = stage(SparkHistory(table), committed=dict.fromkeys(P, OffsetAndMetadata(3)))
+    assert {some.end for some in reset.values()} == {3}, "an offset without metadata was set by a tool: all is read again"
 
 
 def test_should_cut_off_rows_from_a_time_on(stage: Stage, table: str) -> None:

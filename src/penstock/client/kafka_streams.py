@@ -84,7 +84,7 @@ from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, BatchReport, ThreadReport
 from penstock.spark.staged_history import Staged
-from penstock.state.directory import StateDirectory
+from penstock.state.directory import StateDirectory, delete_shared_history
 from penstock.topology.checks import check_before_start
 from penstock.topology.specs import SourceSpec
 from penstock.topology.topology import Topology, required_topology
@@ -654,6 +654,7 @@ class KafkaStreams(QueryMethods):
         )
         directory.clean()
         directory.close()
+        delete_shared_history(self._config["history.dir"], self._config["application.id"])
 
     def pause(self) -> None:
         """Process nothing until `resume`, restore nothing and let copies of state stay as they are; returns at once.

@@ -104,6 +104,11 @@ class StagedPartition:
 Staged = Mapping[TopicPartition, StagedPartition]
 
 
+def is_set(committed: OffsetAndMetadata) -> bool:
+    """Whether an offset was set by a tool, such as `penstock reset`: the application starts over, with its history."""
+    return not committed.metadata
+
+
 def history_rows(committed: OffsetAndMetadata) -> tuple[int, str] | None:
     """How many rows of history are committed, and the fingerprint of all; None if a commit is of the topic."""
     found = _MARKED.fullmatch(committed.metadata.rpartition(_MARK)[2]) if _MARK in committed.metadata else None
