@@ -210,7 +210,8 @@ def persistent_window_store(
 ) -> RocksDbWindowBytesStoreSupplier:
     """Window stores in RocksDB.
 
-    >>> persistent_window_store("counts", 120_000, 60_000).segment_interval_ms
+    >>> from datetime import timedelta
+    >>> persistent_window_store("counts", timedelta(minutes=2), timedelta(minutes=1)).segment_interval_ms
     60000
     """
     return _persistent_window_store(name, retention_period, window_size, retain_duplicates, PLAIN)
@@ -258,7 +259,8 @@ def persistent_versioned_key_value_store(
 ) -> RocksDbVersionedKeyValueBytesStoreSupplier:
     """Versioned stores in RocksDB; without a segment interval one that fits the retention is chosen.
 
-    >>> persistent_versioned_key_value_store("prices", 60_000).segment_interval_ms
+    >>> from datetime import timedelta
+    >>> persistent_versioned_key_value_store("prices", timedelta(minutes=1)).segment_interval_ms
     20000
     """
     retention_ms = _not_negative(history_retention, "history_retention")
