@@ -67,6 +67,11 @@ def toml_blocks() -> list[tuple[Path, str]]:
     return [(page, code) for page in PAGES for language, code in CODE.findall(page.read_text()) if language == "toml"]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_should_have_no_marks_of_a_merge(page: Path) -> None:
+    assert not re.search(r"^(<<<<<<<|=======|>>>>>>>)( |$)", page.read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize(("page", "target"), links())
 def test_should_link_to_something_that_is_there(page: Path, target: str) -> None:
     path, _, anchor = target.partition("#")

@@ -76,7 +76,16 @@ class Plan:
 
     def tasks(self) -> list[TaskId]:
         """All tasks, in order."""
-        return [TaskId(s.id, number) for s in self.subtopologies.values() for number in range(self.task_count(s))]
+        return list(self._tasks)
+
+    @cached_property
+    def task_set(self) -> frozenset[TaskId]:
+        """All tasks. The event loop asks for them in every step, and there may be thousands."""
+        return frozenset(self._tasks)
+
+    @cached_property
+    def _tasks(self) -> tuple[TaskId, ...]:
+        return tuple(TaskId(s.id, number) for s in self.subtopologies.values() for number in range(self.task_count(s)))
 
     def inputs(self, task_id: TaskId) -> list[TopicPartition]:
         """The partitions that a task reads."""

@@ -88,6 +88,8 @@ class TaskManager:
         self._begun: dict[tuple[TaskId, str], RestoreProgress] = {}
         self._told_hidden: dict[TopicPartition, float] = {}
         self._placed_at = 0.0
+        self._followed: tuple[object, ...] = ()
+        """What the last look at the load has decided by."""
 
     # -- the table -----------------------------------------------------------------------------------------------------
 
@@ -231,7 +233,7 @@ class TaskManager:
 
         `elsewhere` is the number of the last assignment in which another member had a task: offsets read before are old.
         """
-        tasks, there = set(membership.tasks), self.plan.tasks()
+        tasks, there = set(membership.tasks), self.plan.task_set
         if unknown := sorted(tasks.difference(there)):
             raise TaskMigratedError(f"the group has tasks that this instance does not know yet ({', '.join(map(str, unknown))})")
         self.give_up(t for t, found in self._tasks.items() if t not in tasks or elsewhere.get(t, 0) > found.assignment)
@@ -352,6 +354,10 @@ class TaskManager:
             return
         self._placed_at = now
         spread = self._wants_spread(self.waiting)
+        decided_by = self._owners, spread, frozenset(self.leaving), self._jobs.hosts, self._jobs.neighbours
+        if not over_hosts and decided_by == self._followed:
+            return  # on one host nothing else moves a task; with hundreds of tasks a placement takes milliseconds
+        self._followed = decided_by
         placement = self._placement(list(self._owners), spread=spread)
         self._take_placement(placement, f"{'over all threads' if spread else 'together'} ({self.spread.reason})")
 
