@@ -1,4 +1,4 @@
-"""An application at a glance, as a notebook shows it: state, threads, lag, rates, a link to the console."""
+"""The summary of an application in a notebook: state, threads, lag, rates, a link to the console."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.spark.messages import RestoreProgress
 
 @dataclass(frozen=True)
 class ThreadRow:
-    """A stream thread, its state, its tasks, and the records that they have to process; None while that is not known."""
+    """A stream thread with its state, its tasks and their lag (None while unknown)."""
 
     name: str
     state: str
@@ -24,12 +24,12 @@ class ThreadRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """What is shown of an application."""
+    """The content of a notebook's summary."""
 
     application_id: str
     state: str
     step: str | None = None
-    """What an application that starts waits for."""
+    """What a starting application waits for."""
     threads: Sequence[ThreadRow] = ()
     lag: int | None = None
     records_per_second: float = 0.0
@@ -40,7 +40,6 @@ class Summary:
     failure: BaseException | None = None
 
     def html(self) -> str:
-        """The summary as HTML."""
         parts = [f"<p style='margin:4px 0'><b>{escape(self.application_id)}</b> {escape(self.state)}{self._link()}</p>"]
         if self.failure is not None:
             parts.append(paragraph(f"It failed: {type(self.failure).__name__}: {self.failure}"))

@@ -1,4 +1,4 @@
-"""`penstock run`: an application in the foreground."""
+"""`penstock run`: run an application in the foreground."""
 
 from __future__ import annotations
 
@@ -31,15 +31,13 @@ def run(
     topology: Reference,
     config: ConfigFile = None,
     settings: Settings = None,
-    create_topics: Annotated[
-        bool, typer.Option("--create-topics", help="Create the topics that the topology reads and writes, if they are missing.")
-    ] = False,
+    create_topics: Annotated[bool, typer.Option("--create-topics", help="Create missing source and sink topics.")] = False,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
 ) -> None:
     """Run an application until Ctrl-C or SIGTERM, then close it cleanly.
 
-    Prints `running` when it processes, with the address of its console if application.server is set. Ends with 0 after a clean
-    close and with 1 if the application failed.
+    Prints `running` when it processes, with the address of its console if application.server is set. Exits with 0 after a
+    clean close, and with 1 if the application failed.
     """
     with told_in_one_sentence():
         level = level_of(log_level)
@@ -47,6 +45,7 @@ def run(
         merged = streams_config(config, settings)
         loaded = load_topology(topology, merged.originals)
         logging.basicConfig(level=level, format=LOG_FORMAT, handlers=[StandardErrorHandler()])
+        logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))  # its process ids and sockets mean nothing to a reader
         quiet_clients()
         with StopSignal() as stop:
             if create_topics:
@@ -71,7 +70,7 @@ def _run(topology: Any, config: StreamsConfig, stop: StopSignal) -> None:
     streams = KafkaStreams(topology, config)
     bars = RestoreBars()
     if sys.stderr.isatty():
-        streams.set_global_state_restore_listener(bars)  # type: ignore[arg-type]  # its class would load Spark for a look at --help
+        streams.set_global_state_restore_listener(bars)  # type: ignore[arg-type]  # importing its base class would load Spark for --help
     try:
         streams.start()
         stop.arm()
@@ -97,7 +96,7 @@ def _running(host: Any, config: StreamsConfig) -> str:
 
 
 def make_importable(reference: str) -> None:
-    """Put a file's folder on the path. The workers import the application's module by name."""
+    """Put a file's folder on the path, because workers import the application's module by name."""
     file = Path(reference.rpartition(":")[0])
     if file.suffix == ".py" and file.is_file():
         sys.path.insert(0, str(file.resolve().parent))

@@ -1,4 +1,4 @@
-"""Threads that have nothing to read leave their Spark task; the driver looks now and then whether something has come for them."""
+"""Polling for idle threads: they have no residency, and the driver checks for new records at an interval."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Ends(NamedTuple):
 
 
 class IdlePolling:
-    """Asks the brokers where logs end, one request at a time, in the background; used by the event loop's thread."""
+    """Asks the brokers for the ends of logs, one request at a time, in the background. Used by the event loop's thread."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class IdlePolling:
         self._globals: Mapping[TopicPartition, int] = {}
         self._backoff, self._rests_until = Backoff(), 0.0
         self.asked = 0
-        """How often the ends of logs have been asked for."""
+        """The number of requests."""
 
     def look(self) -> None:
-        """Ask where the logs of idle threads end, if it is time for that."""
+        """Ask for the ends of idle threads' logs if it is time."""
         if self._asking is not None or not self._run.may_process or time.monotonic() < self._rests_until:
             return
         threads = self._supervisor.idle_threads()
@@ -77,7 +77,7 @@ class IdlePolling:
             self._rests_until = time.monotonic() + self._backoff.failed()
             if not is_transient(exc) or self._backoff.failing_seconds > self._timeout:
                 raise
-            _log.warning("the ends of logs cannot be read now, and are asked for again: %s", exc)
+            _log.warning("Reading the ends of logs failed. Trying again: %s", exc)
             return
         changed, self._globals = ends.globals != self._globals, ends.globals
         inputs = self._bounded.clip(ends.inputs, self._tasks.positions())
