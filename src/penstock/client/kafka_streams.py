@@ -290,7 +290,8 @@ class KafkaStreams(QueryMethods):
     @property
     def backfill_progress(self) -> BoundedProgress | None:
         """How far a backfill has come: `done` of `total` records, `per_second`, `share`, `seconds_left`; None if none runs."""
-        return None if self._loop is None else self._loop.bounded.progress
+        loop = self._loop
+        return None if loop is None or not self._life.state.is_running_or_rebalancing else loop.bounded.progress
 
     def _start(self) -> None:
         config = self._config
