@@ -132,6 +132,8 @@ class PartitionGroup:
         self._idle_deadlines: dict[TopicPartition, int] = {}
         self._fetched_lags: dict[TopicPartition, int] = {}
         self.stream_time = UNKNOWN
+        self.awaited: frozenset[TopicPartition] = frozenset()
+        """Partitions that are always waited for: rows of their history are left, which are older than what others have."""
 
     @property
     def num_buffered(self) -> int:
@@ -317,6 +319,9 @@ class PartitionGroup:
         return self._ready(now, _has_records)
 
     def _ready(self, now: int, has_records: Callable[[RecordQueue], bool]) -> ReadyToProcess:
+        for partition in self.awaited:
+            if not has_records(self._queues[partition]):
+                return ReadyToProcess(False, f"Partition {partition}: its history is not read to the end.")
         if self._max_task_idle_ms == MAX_TASK_IDLE_MS_DISABLED:
             return _READY
         if all(map(has_records, self._queues.values())):
