@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 
 from penstock.client.client_life import ClientLife, ClosedWhileStartingError
+from penstock.clock import monotonic
 from penstock.spark.driver.placement import SessionStoppedError
 from penstock.spark.driver.session_use import SessionUse
 from penstock.spark.driver.spark_threads import SparkThreads
@@ -21,7 +21,7 @@ def renew_session(use: SessionUse, spark_threads: SparkThreads, patience: float,
     False where the session is not to be made again, or the application is about to end.
     SessionStoppedError where no session could be made in all that time.
     """
-    started, pause = time.monotonic(), _FIRST
+    started, pause = monotonic(), _FIRST
     while True:
         try:
             if not use.renew():
@@ -31,7 +31,7 @@ def renew_session(use: SessionUse, spark_threads: SparkThreads, patience: float,
             return False
         except Exception as exc:  # Spark and py4j have many of their own, and a JVM may die again
             reason = str(exc).partition("\n")[0] or repr(exc)
-            if time.monotonic() - started + pause > patience:
+            if monotonic() - started + pause > patience:
                 raise SessionStoppedError(
                     f"Spark's session has ended, and none could be made in its place for {patience:.0f} s (task.timeout.ms): "
                     f"{reason}. See what has ended Spark's JVM, such as the lack of memory, and start the application anew"
@@ -41,5 +41,5 @@ def renew_session(use: SessionUse, spark_threads: SparkThreads, patience: float,
                 return False
             pause = min(_LONGEST, 2 * pause)
         else:
-            _log.info("a new session of Spark was there after %.1f s: everything is opened anew", time.monotonic() - started)
+            _log.info("a new session of Spark was there after %.1f s: everything is opened anew", monotonic() - started)
             return True

@@ -31,15 +31,20 @@ class ChangelogReader:
         self._reader: LogReader | None = None
         self._gave_up = False
 
-    def fetch(self, wanted: FetchRange, until: int, headers: bool) -> RawBatch:
-        """The records of a range, of which more follow before `until`; without their headers, if nobody looks at them."""
+    def fetch(self, wanted: FetchRange, until: int, headers: bool) -> tuple[RawBatch, int]:
+        """Return the records of a range and the offset behind them; without their headers, if nobody looks at them.
+
+        More follow before `until`. A range of more than about `MOST_BYTES` is not read to its end.
+        """
         reader = None if headers else self._opened()
         if reader is not None:
             try:
                 return reader.read(wanted, until)
             except LogUnreadableError as exc:
                 self._give_up(exc)
-        return self._fetcher.fetch([wanted], headers=headers)[TopicPartition(wanted.topic, wanted.partition)]
+        partition = TopicPartition(wanted.topic, wanted.partition)
+        found, behind = next(self._fetcher.parts([wanted], headers))
+        return found[partition], behind[partition]
 
     def expect(self, next_range: FetchRange, headers: bool, left: int) -> None:
         """Begin to fetch what will be asked for next, with so many records to be read in all."""

@@ -34,6 +34,9 @@ LARGEST_BATCH = 128 << 20
 """What a batch may unpack to: a few kilobytes of a hostile one would fill the memory otherwise."""
 _PIECE = 1 << 20
 
+MOST_UNPACKED = 64 << 20
+"""`read_batches` begins with no further batch after so many bytes of records: 4 MiB of an answer could unpack to terabytes."""
+
 # Of so many records is it tried whether they are equally long; it is worth it where so many are.
 _RUN, _LONG_RUN = 2_048, 64
 
@@ -50,10 +53,11 @@ class Aborted(NamedTuple):
 
 
 class ReadBatches(NamedTuple):
-    """The records of batches, and the offset behind the last batch."""
+    """The records of batches, the offset behind the last batch, and the size of the unpacked records."""
 
     columns: RawBatch
     next_offset: int
+    size: int
 
 
 def offset_behind(data: bytes, position: int) -> int:
@@ -74,10 +78,13 @@ def read_batches(topic: str, partition: int, data: bytes, position: int, aborted
     """The records in a broker's answer from a position on; those of aborted transactions are left out.
 
     The last batch may be cut off, and is not read then. Without a whole batch there is nothing, and it goes on at the position.
+    Batches after `MOST_UNPACKED` bytes of records are left for another call with the same answer.
     """
     picked, next_offset = _Picked(data), position
     waiting, decided_not = sorted(aborted, key=lambda one: one.first_offset), set[int]()
     for batch, at, end in _whole_batches(data):
+        if picked.size > MOST_UNPACKED:
+            break
         if batch.format != _FORMAT:
             raise UnreadableBatchError(f"a batch at offset {batch.first_offset} is of format {batch.format}")
         while waiting and waiting[0].first_offset <= batch.last_offset:
@@ -85,10 +92,10 @@ def read_batches(topic: str, partition: int, data: bytes, position: int, aborted
         if batch.attributes & _CONTROL:
             if batch.producer_id in decided_not and _is_abort(data, batch, at, end):
                 decided_not.discard(batch.producer_id)
-        elif not (batch.attributes & _TRANSACTIONAL and batch.producer_id in decided_not):
+        elif batch.last_offset >= position and not (batch.attributes & _TRANSACTIONAL and batch.producer_id in decided_not):
             picked.add(batch, at, end)
         next_offset = max(next_offset, batch.last_offset + 1)
-    return ReadBatches(picked.columns(topic, partition, position), next_offset)
+    return ReadBatches(picked.columns(topic, partition, position), next_offset, picked.size)
 
 
 class _Batch(NamedTuple):
@@ -131,7 +138,8 @@ class _Picked:
         self._pieces: list[bytes] | None = None
         if any(batch.attributes & _COMPRESSION for batch, _, _ in _whole_batches(data)):
             self._pieces = []
-        self._size = 0
+        self.size = 0
+        """The bytes of the records that were added, unpacked."""
         self._starts: list[Numbers] = []
         self._batches: list[_Batch] = []
 
@@ -139,11 +147,12 @@ class _Picked:
         """Note where the records of a batch begin, which lie from one place to another."""
         if self._pieces is None:
             self._note(batch, self._data, at, end, 0)
+            self.size += end - at
             return
         piece = _unpacked(batch, self._data[at:end])
-        self._note(batch, piece, 0, len(piece), self._size)
+        self._note(batch, piece, 0, len(piece), self.size)
         self._pieces.append(piece)
-        self._size += len(piece)
+        self.size += len(piece)
 
     def _note(self, batch: _Batch, data: bytes, at: int, end: int, moved: int) -> None:
         memory, left = np.frombuffer(data, np.uint8), batch.records
@@ -167,7 +176,10 @@ class _Picked:
         batches = self._batches
         if not self._starts:
             return RawBatch(topic, partition, [], [], [], [])
-        data = self._data if self._pieces is None else b"".join(self._pieces)
+        data = self._data
+        if self._pieces is not None:
+            data = b"".join(self._pieces)
+            self._pieces.clear()
         memory = np.frombuffer(data, np.uint8)
         counts = [batch.records for batch in batches]
         try:

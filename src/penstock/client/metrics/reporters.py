@@ -14,10 +14,10 @@ import importlib
 import inspect
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from penstock.clock import monotonic
 from penstock.errors import ConfigError, StreamsError
 from penstock.metrics.registry import Metric, MetricName
 
@@ -149,7 +149,7 @@ class Reporters:
 
     def _value(self, name: MetricName) -> Any:
         """A reporter asks for many at a time: what was read a moment ago is read again."""
-        now = time.monotonic()
+        now = monotonic()
         if now - self._read_at > _FRESH:
             self._values, self._read_at = self._read(), now
         found = self._values.get(name)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from penstock.client.assignment.group_assignment import settings_of
 from penstock.client.metadata import TaskMetadata
 from penstock.client.replicas.local_replicas import LocalReplicas, StandbyEvents, hosts_of
 from penstock.client.scheduling.placement import KnownState, Placement, keep_bound, place
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
@@ -152,7 +152,7 @@ class StateReplicas:
     def restored(self) -> list[TaskId]:
         """Tasks that have been restored first and may run, unless a transaction is open; looked at now and then."""
         found = [task for task in self.restoring if self._is_back(task)]
-        now = time.monotonic()
+        now = monotonic()
         if not found or now - self._looked_at < _UNDECIDED_EVERY:
             return []
         self._looked_at = now
@@ -186,7 +186,7 @@ class StateReplicas:
         ends = self._admin.log_ends(owners, False)
         stable = self._admin.log_ends(owners, True)
         hidden = {p: at for p, at in stable.items() if at < ends[p]}
-        now = time.monotonic()
+        now = monotonic()
         if hidden and now - self._told_at > _TOLD_EVERY:
             self._told_at = now
             told = ", ".join(f"{partition} at offset {at}" for partition, at in hidden.items())

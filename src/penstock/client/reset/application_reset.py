@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.client.reset.topic_owners import TopicOwners, local_applications, local_stores, topic_owners
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError, ConfigError, StreamsError
 from penstock.ids import TopicPartition
@@ -128,9 +129,9 @@ def _owners(config: StreamsConfig, topics: Iterable[str], groups: Groups) -> Top
 
 def _wait_until_gone(admin: Admin, topics: Iterable[str]) -> None:
     """A topic is deleted in the background: an application that starts meanwhile would take it for its own."""
-    deadline = time.monotonic() + _DELETION_SECONDS
+    deadline = monotonic() + _DELETION_SECONDS
     while left := set(topics) & set(admin.partition_counts()):
-        if time.monotonic() > deadline:
+        if monotonic() > deadline:
             raise BrokerError(
                 f"the topics {', '.join(sorted(left))} are not gone after {_DELETION_SECONDS:.0f} s; look at the brokers"
             )

@@ -16,7 +16,6 @@ open. Then it owns what is wanted of it, task by task as no other thread holds i
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -97,7 +96,7 @@ class SupervisedThread:
         """Whether repartition partitions of its tasks have to be read before the instance stops."""
         self.poll_at = 0.0
         """When to look next whether there is something to read for a thread that is idle."""
-        self.free_since = time.monotonic()
+        self.free_since = monotonic()
         self.is_parked = False
         """Whether it has no worker, and needs none as long as nothing is wanted of it."""
         self.is_doubted = False
