@@ -65,7 +65,7 @@ lint: setup       ## Formatting, types and import contracts.
 
 docs: setup       ## Build the documentation into site/ and check its links.
 	@$(BIN)/python docs/generate.py
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 bench: setup      ## Measure beside Kafka Streams (Java), all jobs; about an hour and a half, into bench/results.
