@@ -7,7 +7,6 @@ import logging
 import secrets
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -57,7 +56,7 @@ from penstock.client.thread_summary import ThreadSummary
 from penstock.client.tracing import BatchTraces
 from penstock.client.web.running import RunningApplication
 from penstock.client.web.service import WebService
-from penstock.clock import SystemClock
+from penstock.clock import SystemClock, wall_time
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError, StreamsNotStartedError, StreamsStoppedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TaskId, TopicPartition
@@ -704,7 +703,7 @@ class KafkaStreams(QueryMethods):
         """
         loop = self._require_running("its threads")
         owners, threads, copies = loop.owners, self._threads.all(), loop.copies.standing_by()
-        waiting, now = loop.waiting_for_core, time.time()
+        waiting, now = loop.waiting_for_core, wall_time()
         return {
             thread_metadata(
                 self._client_id,

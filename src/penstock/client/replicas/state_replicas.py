@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from penstock.client.assignment.group_assignment import settings_of
 from penstock.client.metadata import TaskMetadata
 from penstock.client.replicas.local_replicas import LocalReplicas, StandbyEvents, hosts_of
 from penstock.client.scheduling.placement import KnownState, Placement, keep_bound, place
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
@@ -157,7 +157,7 @@ class StateReplicas:
         changelogs.
         """
         found = [task for task in self.restoring if self._is_back(task)]
-        now = time.monotonic()
+        now = monotonic()
         if not found or now - self._looked_at < _UNDECIDED_EVERY:
             return []
         self._looked_at = now
@@ -194,7 +194,7 @@ class StateReplicas:
         ends = self._admin.log_ends(owners, False)
         stable = self._admin.log_ends(owners, True)
         hidden = {p: at for p, at in stable.items() if at < ends[p]}
-        now = time.monotonic()
+        now = monotonic()
         if hidden and now - self._told_at > _TOLD_EVERY:
             self._told_at = now
             told = ", ".join(f"{partition} at offset {at}" for partition, at in hidden.items())

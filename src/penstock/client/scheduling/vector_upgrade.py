@@ -13,13 +13,13 @@ Other members wait until no vector is left. If somebody has moved a source's com
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from functools import partial
 
 from penstock.client.scheduling.assignments import Assignments
 from penstock.client.scheduling.event_queue import Background
 from penstock.client.scheduling.task_offsets import TaskOffsets
+from penstock.clock import monotonic
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka.membership import GroupMember, Membership
@@ -142,13 +142,13 @@ class VectorUpgrade:
         member = self._assignments.member
         if self._is_done or member is None:
             return True
-        if time.monotonic() >= self._rests_until:
+        if monotonic() >= self._rests_until:
             work = partial(upgrade, member, offsets, membership.generation)
             self._background.do("vector upgrade", work, self._looked)
         return False
 
     def _looked(self, done: bool) -> None:
-        now = time.monotonic()
+        now = monotonic()
         self._is_done = done
         if done:
             return

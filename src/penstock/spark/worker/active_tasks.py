@@ -354,7 +354,7 @@ class ActiveTasks:
             while position < readable and time.monotonic() < deadline:
                 until = min(readable, position + step_sizes.RESTORE)
                 wanted = FetchRange(partition.topic, partition.partition, position, until)
-                records = self._restorer.fetch(wanted, readable, state.restores_headers(partition))
+                records, until = self._restorer.fetch(wanted, readable, state.restores_headers(partition))
                 state.restore(partition, records, until)
                 restored += len(records)
                 position = until
