@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import BrokerError
-from penstock.kafka.groups import GroupStatus
+from penstock.kafka.groups import STREAMS_PROTOCOL, GroupStatus
 from penstock.printable import printable
 
 _log = logging.getLogger(__name__)
@@ -95,7 +95,10 @@ def kind_of(status: GroupStatus | None) -> str:
     """
     if status is None or not status.exists:
         return "the brokers do not tell who they are (group.protocol consumer or streams, or no right to describe the group)"
-    known = {JAVA_PROTOCOL: "Kafka Streams in Java"}.get(status.protocol)
+    if status.protocol == STREAMS_PROTOCOL:
+        known: str | None = "members of a streams group (group.protocol = streams)"
+    else:
+        known = {JAVA_PROTOCOL: "Kafka Streams in Java"}.get(status.protocol)
     if known is None:
         known = "penstock" if status.protocol.startswith(_OWN_PREFIX) else "consumers"
     kind = f"{known} (assignor {printable(status.protocol)})" if status.protocol else "members that deal out the work just now"

@@ -37,7 +37,8 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError, StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.membership import GroupMember, Membership, Stopped
+from penstock.kafka.group_client import GroupClient, Stopped
+from penstock.kafka.membership import Membership
 from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.messages import Failure
 from penstock.spark.plan import Plan
@@ -203,12 +204,12 @@ class EventLoop:
     # -- asked from outside --------------------------------------------------------------------------------------------
 
     @property
-    def member(self) -> GroupMember | None:
+    def member(self) -> GroupClient | None:
         """This instance as a member of the group, once there is one."""
         return self.assignments.member
 
     @member.setter
-    def member(self, member: GroupMember) -> None:
+    def member(self, member: GroupClient) -> None:
         self.assignments.member = member
 
     @property
