@@ -43,6 +43,7 @@ def measure(partitions: int, instances: int) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Measure the sizes that were given, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("partitions", type=int, nargs="*")
     parser.add_argument("--instances", type=int, default=100)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest import mock
@@ -17,7 +17,7 @@ from unittest import mock
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.group_protocol import JoinedMember, record_size
 from tests.scale.cluster import Cluster, make_plan
-from tests.scale.instance import Instance
+from tests.scale.instance import Disk, Instance
 
 TICK = 0.1
 _HEARTBEAT_SECONDS = 3.0
@@ -67,6 +67,10 @@ class _Group:
     away: bool = False
 
 
+def _stored_offsets(application: object, disk: Disk, tasks: Iterable[TaskId]) -> dict[TaskId, int]:
+    return disk.stored(tasks)
+
+
 class Fleet:
     """Instances that come, go and work; used as a context manager, which replaces the clock of this process."""
 
@@ -91,10 +95,16 @@ class Fleet:
     @contextmanager
     def clock(self) -> Iterator[None]:
         """Let the simulated time be that of this process."""
-        fence = mock.patch("penstock.client.scheduling.thread_roster.fence", lambda config, transactional_id: None)
-        stored = mock.patch("penstock.client.replicas.state_replicas.stored_offsets", lambda _, disk, tasks: disk.stored(tasks))
-        with mock.patch.object(time, "monotonic", lambda: self.now), fence, stored:
+        scheduling, replicas = "penstock.client.scheduling.thread_roster.fence", "penstock.client.replicas.state_replicas"
+        with (
+            mock.patch.object(time, "monotonic", new=self._monotonic),
+            mock.patch(scheduling, return_value=None),
+            mock.patch(f"{replicas}.stored_offsets", new=_stored_offsets),
+        ):
             yield
+
+    def _monotonic(self) -> float:
+        return self.now
 
     # -- instances come and go -----------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@
        │ fenced, or unknown                     ▼
        └────────────────────────────────── REVOKING ── work has stopped; a heartbeat without them ──► STABLE
 
-A member says in each heartbeat which epoch it has. The brokers raise it whenever the member has taken up an assignment, and refuse
-commits with an older one. Another member gets a task only after this one has said that it has given it up.
+A member says in each heartbeat which epoch it has. The brokers raise it whenever the member has taken up an assignment, and
+refuse commits with an older one. Another member gets a task only after this one has said that it has given it up.
 
 The rest of the application sees what it sees of a classic group: `on_revoked` before work has to stop, `on_assigned` with the
 tasks after it. The generation of an assignment is the member's epoch.
@@ -68,9 +68,10 @@ _RACK_TAG = "client.rack"
 class StreamsMember(GroupClient):
     """Joins a streams group in the background and stays a member until closed.
 
-    `topology` is asked for when the member joins, `tasks` are all of its tasks; `info` tells who it is. `on_revoked` and `on_assigned` are as for
-    `GroupMember`. `fenced_by_epoch` says that whoever commits names the epoch (exactly-once): a new epoch is a new generation
-    then. Otherwise this member commits for its threads, and an assignment that takes nothing away leaves the generation as it is.
+    `topology` is asked for when the member joins, `tasks` are all of its tasks; `info` tells who it is. `on_revoked` and
+    `on_assigned` are as for `GroupMember`. `fenced_by_epoch` says that whoever commits names the epoch (exactly-once): a new
+    epoch is a new generation then. Otherwise this member commits for its threads, and an assignment that takes nothing away
+    leaves the generation as it is.
     """
 
     def __init__(
@@ -277,7 +278,8 @@ class StreamsMember(GroupClient):
         elif answer.error_code in _TOPOLOGY_CODES or error.__name__ == "InvalidRequestError":
             kind = _TOPOLOGY_CODES.get(answer.error_code, "INVALID_REQUEST")
             raise ConfigError(
-                f"the brokers refuse this instance in the streams group {self._group}: {kind} {told} All members need the same topology, with the same internal topics and settings for them; to change it, "
+                f"the brokers refuse this instance in the streams group {self._group}: {kind} {told} All members need the same "
+                "topology, with the same internal topics and settings for them; to change it, "
                 "stop all members and choose another application.id, or delete the group"
             )
         elif not getattr(error, "retriable", False):
