@@ -93,8 +93,8 @@ def _table(fleet: dict[str, Any]) -> str:
         sizes = (event["member_bytes"], event["assignment_bytes"], event["record_bytes"])
         values = (
             *(f"{event['seconds']:.0f}", event["generations"], event["moved"], event["fewest"]),
-            *(f"{size:,}" if size else "–" for size in sizes),
-            f"{1000 * event['assign_seconds']:.1f}" if event["generations"] else "–",
+            *(f"{size:,}" if size else "-" for size in sizes),
+            f"{1000 * event['assign_seconds']:.1f}" if event["generations"] else "-",
             *(f"{1000 * event['cpu']:.1f}", f"{event['unowned']:.1f}", event["behind_elsewhere"]),
         )
         lines.append(f"| {event['event']} | " + " | ".join(map(str, values)) + " |")
