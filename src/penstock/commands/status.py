@@ -1,4 +1,4 @@
-"""`penstock status`: who works on what, and how far behind."""
+"""`penstock status`: show members, tasks and lag."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the client takes long to import
 def status(config: ConfigFile = None, settings: Settings = None) -> None:
     """Show an application's members, their tasks, and the lag of every input partition.
 
-    A task is named by sub-topology and partition, as 0_1. Ends with 1 if the brokers know no such application.
+    A task is shown as sub-topology and partition, such as 0_1. Exits with 1 if the brokers do not know the application.
     """
     from penstock.kafka.groups import STREAMS_PROTOCOL, Groups
 
@@ -39,7 +39,7 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
             with Groups(merged, f"{application_id}-status") as groups:
                 group, committed = groups.status(application_id), groups.committed(application_id)
         if not group.exists and not committed:
-            fail(f"the brokers know no application {application_id}")
+            fail(f"The brokers do not know the application {application_id}. Check application.id")
         ends = admin.log_ends([p for p in committed if p.topic in topics], merged.eos_enabled)
         is_streams = group.protocol == STREAMS_PROTOCOL
         members = [_row(member, is_streams=is_streams) for member in group.members]

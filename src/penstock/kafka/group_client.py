@@ -42,7 +42,7 @@ POLL_SECONDS = 0.05
 REVOKE_STEP = 0.005
 RETRY_SECONDS = 0.5
 LEAVE_SECONDS = 60.0
-_GRACE_SECONDS = 5.0  # the client keeps its own limits, as long as its loop runs
+_GRACE_SECONDS = 5.0  # added to the client's own limits, in case its loop is stuck
 
 FATAL = (
     AuthorizationError,
@@ -55,10 +55,9 @@ FATAL = (
 
 
 class Stopped(Protocol):
-    """Something that is set when work has stopped as far as it has to, such as a `threading.Event`."""
+    """An event that is set when work has stopped, such as a `threading.Event`."""
 
-    def is_set(self) -> bool:
-        """Whether that is so now."""
+    def is_set(self) -> bool: ...
 
 
 class GroupClient(ABC):
@@ -74,7 +73,7 @@ class GroupClient(ABC):
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to join; `on_assigned` tells when that is done."""
+        """Start joining. `on_assigned` is called when this member has joined."""
         keep_down()
         self._thread.start()
 
@@ -112,9 +111,9 @@ class GroupClient(ABC):
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0, *, generation: int, whole: bool = False
     ) -> None:
-        """Commit offsets as this member of a generation; refused when the group has moved on, also where this member has too.
+        """Commit offsets under a generation. Raises an error if the group, or this member, has a newer generation.
 
-        `whole`: all of them or none, in one request; where it is not known whether they were taken, that is an error.
+        `whole`: commit all offsets in one request. An unknown outcome is then an error.
         """
         coordinator = self._coordinator()
         written = {p: o._replace(metadata=to_committed(o.metadata)) for p, o in offsets.items()}
@@ -130,16 +129,16 @@ class GroupClient(ABC):
                 raise
 
     def committed(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed, with its metadata, when open transactions are decided.
+        """Return the group's committed offsets with their metadata, after open transactions are decided.
 
-        Not asked with librdkafka, which hands out metadata that others have committed with whatever bytes follow it.
+        Not with librdkafka: it returns metadata with trailing bytes.
         """
         asked = [ClientPartition(*p) for p in partitions]
         coordinator = self._coordinator()
         with self._errors(timeout):
             fetch = partial(coordinator.fetch_committed_offsets, asked, int(timeout * 1000))
             found = call_within(timeout + _GRACE_SECONDS, fetch)
-        # What confluent-kafka commits in a transaction has the text's closing zero byte in it.
+        # confluent-kafka's transactional commits include the terminating zero byte.
         return {
             TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, from_committed((o.metadata or "").rstrip("\0")))
             for p, o in found.items()
@@ -148,20 +147,20 @@ class GroupClient(ABC):
     def _coordinator(self) -> Any:
         consumer = self._consumer
         if consumer is None:
-            raise TaskMigratedError(f"this instance is not a member of its group {self._config.get('group_id')} now")
+            raise TaskMigratedError(f"This instance is currently no member of its group {self._config.get('group_id')}")
         return consumer._coordinator
 
     def join_again(self) -> None:
-        """Come back after `leave`, or join for the first time; returns at once."""
+        """Join after `leave`, or for the first time. Returns at once."""
         if self._thread.ident is None:
             self.start()
         else:
             self._requests.put((self._join_once_more, Future()))
 
     def close(self, timeout: float = 10.0, leave: bool | None = None) -> None:
-        """End the membership. Who does not leave the group is waited for by it until the session ends.
+        """End the membership. If a member does not leave, the group waits until its session ends.
 
-        Without a word on it a static member stays and any other leaves.
+        By default a static member stays and any other member leaves.
         """
         self._leaves = leave
         self._closing.set()
@@ -170,7 +169,7 @@ class GroupClient(ABC):
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended the membership, if anything did."""
+        """The error that ended the membership, if any."""
         return self._failure
 
     def _ask(self, request: Callable[[KafkaConsumer], None], timeout: float) -> None:
@@ -181,11 +180,11 @@ class GroupClient(ABC):
 
     @contextmanager
     def _errors(self, timeout: float) -> Iterator[None]:
-        """What the client raises, in penstock's words."""
+        """Convert the client's exceptions to penstock's."""
         try:
             yield
         except (AbandonedError, ClientTimeout, TimeoutError, FutureTimeout) as exc:
-            raise BrokerError(f"the group {self._config.get('group_id')} did not answer within {timeout:.0f} s") from exc
+            raise BrokerError(f"The group {self._config.get('group_id')} did not answer within {timeout:.0f} s") from exc
         except ClientError as exc:
             if type(exc).__name__ in (
                 "CommitFailedError",
@@ -194,15 +193,15 @@ class GroupClient(ABC):
                 "RebalanceInProgressError",
             ):
                 raise TaskMigratedError(
-                    f"offsets were refused ({exc}): another member of the group has taken over this work"
+                    f"Committing offsets was refused ({exc}): another member of the group owns these tasks"
                 ) from exc
             kind = BrokerAccessError if isinstance(exc, AuthorizationError) else BrokerError
-            raise kind(f"the group {self._config.get('group_id')} refused: {exc}") from exc
+            raise kind(f"The group {self._config.get('group_id')} refused a request: {exc}") from exc
         except RuntimeError as exc:  # the client's loop has been closed
-            raise TaskMigratedError(f"this instance has left the group {self._config.get('group_id')}") from exc
+            raise TaskMigratedError(f"This instance has left the group {self._config.get('group_id')}") from exc
 
     def _serve(self, consumer: KafkaConsumer) -> None:
-        """Handle requests; wait a moment for the first so that commits do not wait for a poll."""
+        """Handle requests. Wait briefly for the first one, so that a request does not wait for a poll."""
         wait = POLL_SECONDS
         while True:
             try:
@@ -212,6 +211,6 @@ class GroupClient(ABC):
             try:
                 request(consumer)
                 done.set_result(None)
-            except Exception as exc:  # noqa: BLE001 - handed to the caller, who waits for it
+            except Exception as exc:  # noqa: BLE001 - raised in the waiting caller
                 done.set_exception(exc)
             wait = 0.0
