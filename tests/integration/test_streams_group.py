@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
 
+from penstock import State, StreamThreadExceptionResponse
 from penstock.config.streams_config import StreamsConfig
 from penstock.kafka.groups import Groups, GroupStatus
 from tests.conformance.java_twin import JVM_FLAGS, LIBRARIES, JavaUnavailableError, build
+from tests.harness.command_line import penstock
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.harness.waiting import LIMIT
 from tests.integration.helpers import counts, owned, texts, topics, up_to
@@ -75,6 +79,8 @@ def test_should_count_in_a_streams_group_and_leave_it(kafka: Kafka, run: Run, gu
     assert [set(member.tasks) for member in found.members] == [{"0_0", "0_1", "1_0", "1_1"}]
     assert streams.close(60_000)
     assert not status(kafka, application).members
+    with Groups(StreamsConfig({"application.id": application, "bootstrap.servers": kafka.bootstrap_servers}), "tests") as groups:
+        groups.set_offsets(application, groups.committed(application))  # as `penstock reset` does
     kafka.feed(source, texts(*[("k", "a b")] * 10))
     run(word_count(source, out), {"application.id": application, "processing.guarantee": guarantee, **STREAMS})
     assert counts(kafka, out, 120) == up_to(a=60, b=60)
@@ -101,11 +107,35 @@ def test_should_share_a_group_with_another_instance_through_a_rebalance(kafka: K
     counts(kafka, out, 300)
     second = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "second")})
     wait_until(lambda: len(owned(first)) == len(owned(second)) == 4, "both have half of the tasks", LIMIT)
+    wait_until(lambda: "Stable" in status(kafka, config["application.id"]).state, "the group is stable", LIMIT)
+    settings = [f"application.id={config['application.id']}", f"bootstrap.servers={kafka.bootstrap_servers}"]
+    shown = penstock("status", "-c", settings[0], "-c", settings[1]).stdout
+    assert "running on 2 instances" in shown
+    assert "EPOCH" in shown
     kafka.feed(source, texts(*[(str(n), "a b c") for n in range(100)]))
     counts(kafka, out, 600)
     assert first.close(60_000)
     kafka.feed(source, texts(*[(str(n), "a b c") for n in range(100)]))
     assert counts(kafka, out, 900) == up_to(a=300, b=300, c=300)
+
+
+def test_should_keep_the_standbys_that_the_group_is_configured_with(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("standbys"), "processing.guarantee": "exactly_once_v2", **STREAMS}
+    client = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    wanted = ConfigResource(ConfigResourceType.GROUP, config["application.id"], {"streams.num.standby.replicas": "1"})
+    client.alter_configs([wanted])
+    client.close()
+    both = [run(word_count(source, out), {**config, "state.dir": str(tmp_path / name)}) for name in ("first", "second")]
+    kafka.feed(source, texts(*[(str(n), "a b c d") for n in range(20)]))
+    counts(kafka, out, 80)
+
+    def standing_by(streams: Any) -> set[str]:
+        return {str(t.task_id) for thread in streams.metadata_for_local_threads() for t in thread.standby_tasks}
+
+    wait_until(lambda: {"1_0", "1_1"} == standing_by(both[0]) ^ standing_by(both[1]), "each task has a standby", LIMIT)
+    found = status(kafka, config["application.id"])
+    assert sorted(task for member in found.members for task in member.copies) == ["1_0", "1_1"]
 
 
 def test_should_be_exact_in_a_group_with_java_through_rebalances(kafka: Kafka, run: Run, tmp_path: Path) -> None:
@@ -157,3 +187,18 @@ def test_should_refuse_another_topology_with_a_sentence(kafka: Kafka, run: Run, 
     wait_until(lambda: other.failure is not None, "the other topology is refused", LIMIT)
     assert "the brokers refuse this instance in the streams group" in str(other.failure)
     assert "Topology updates are not supported yet" in str(other.failure)
+
+
+def test_should_stop_all_instances_of_a_streams_group(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("all-stop"), **STREAMS}
+
+    def stop_all(error: BaseException) -> StreamThreadExceptionResponse:
+        return StreamThreadExceptionResponse.SHUTDOWN_APPLICATION
+
+    both = [
+        run(pipe(source, out), {**config, "state.dir": str(tmp_path / name)}, set_uncaught_exception_handler=stop_all)
+        for name in ("first", "second")
+    ]
+    kafka.feed(source, texts(("k", "boom")))
+    wait_until(lambda: all(streams.state is State.ERROR for streams in both), "both have stopped", LIMIT)

@@ -41,6 +41,8 @@ class Measured:
     assignment_bytes: int = 0
     record_bytes: int = 0
     assign_seconds: float = 0.0
+    take_seconds: float = 0.0
+    """CPU seconds of a member to read and take up its assignment."""
     cpu: float = 0.0
     """CPU seconds of one driver in a second of simulated time."""
     unowned: float = 0.0
@@ -205,8 +207,10 @@ class Fleet:
         ]
         leader = self.instances[group.leader]
         told = leader.decide(joined, group.generation)
+        began = time.process_time()
         for member, instance in self.instances.items():
             instance.take(told[member], group.generation, leads=member == group.leader)
+        take_seconds = (time.process_time() - began) / len(self.instances)
         owners = {task: member for member, i in self.instances.items() if i.loop.membership for task in i.loop.membership.tasks}
         if self._measured is not None:
             known = self._measured
@@ -217,6 +221,7 @@ class Fleet:
             listed = [len(t) + 6 + 4 * len(n) for shown in leader.protocol.shown.values() for t, n in shown.items()]
             sizes = [member.size for member in joined]
             known.record_bytes = max(known.record_bytes, record_size(sizes, [*map(len, told.values()), *listed]))
+            known.take_seconds = max(known.take_seconds, take_seconds)
             known.assign_seconds = max(known.assign_seconds, leader.assign_seconds[-1])
         self._owners = owners
 

@@ -13,15 +13,15 @@ _INTRODUCTION = """# A simulated fleet
 `python -m tests.scale 10 100 1000` plays the events below with the real event loop, task manager, thread supervision,
 copies of state, assignor and group protocol of each instance. Brokers, Spark and the clock are simulated (`tests/scale`). The
 application has 3 sub-topologies with a store each, so 1,000 partitions are 3,000 tasks. An instance has 4 threads,
-`num.standby.replicas` is 1, each changelog has 100,000 records, and `max.warmup.replicas` is the number of instances.
-Heartbeats are 3 s and sessions 45 s.
+`num.standby.replicas` is 1, each changelog has 100,000 records, and `max.warmup.replicas` is the larger of the numbers of
+instances and partitions. Heartbeats are 3 s and sessions 45 s.
 
 - **generations**: rebalances until the group is stable again. **moved**: tasks that got another owner, summed over
   generations; **least**: those that had to.
 - **member**, **assignment**: bytes that a member sends and gets when it joins. **group record**: what the broker stores of the
   group; it takes 1,048,588 bytes unless told otherwise.
-- **assign**: CPU milliseconds of the leader for one assignment. **driver**: CPU milliseconds of one driver in a second of
-  simulated time.
+- **assign**: CPU milliseconds of the leader for one assignment; **take**: of a member to read its own. **driver**: CPU
+  milliseconds of one driver in a second of simulated time.
 - **unowned**: seconds until a task that nobody ran was run again. A loss includes the session of 45 s. At a start it is the
   time until the group has met.
 - **behind**: the most records that waited for tasks with nothing to do with the failure, at one record a second.
@@ -50,6 +50,7 @@ _MEASURES = {
     "assignment bytes": lambda fleet: _largest(fleet, "assignment_bytes"),
     "group record bytes": lambda fleet: _largest(fleet, "record_bytes"),
     "assign, ms": lambda fleet: 1000 * _largest(fleet, "assign_seconds"),
+    "take, ms": lambda fleet: 1000 * _largest(fleet, "take_seconds"),
     "driver, ms/s": lambda fleet: 1000 * next(e["cpu"] for e in fleet["events"] if e["event"] == "steady"),
     "KB an instance": lambda fleet: fleet["memory_bytes_of_an_instance"] / 1000,
 }
@@ -94,7 +95,7 @@ def _table(fleet: dict[str, Any]) -> str:
         values = (
             *(f"{event['seconds']:.0f}", event["generations"], event["moved"], event["fewest"]),
             *(f"{size:,}" if size else "-" for size in sizes),
-            f"{1000 * event['assign_seconds']:.1f}" if event["generations"] else "-",
+            *(f"{1000 * event[kind]:.1f}" if event["generations"] else "-" for kind in ("assign_seconds", "take_seconds")),
             *(f"{1000 * event['cpu']:.1f}", f"{event['unowned']:.1f}", event["behind_elsewhere"]),
         )
         lines.append(f"| {event['event']} | " + " | ".join(map(str, values)) + " |")
