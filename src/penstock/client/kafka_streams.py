@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from penstock import __version__
-from penstock.client.assignment.group_assignment import GroupAssignor, member_tags
+from penstock.client.assignment.group_assignment import GroupAssignor, member_tags, warn_of_settings_of_the_group
 from penstock.client.assignment.joining import wait_to_join
 from penstock.client.backfill import Backfill
 from penstock.client.callbacks import Callbacks
@@ -64,10 +64,12 @@ from penstock.kafka.admin import Admin, MissingTopicError
 from penstock.kafka.client_supplier import CLIENT_SUPPLIER
 from penstock.kafka.client_supplier import client_supplier as client_supplier_of
 from penstock.kafka.clients import admin_config, check_client_settings, consumer_config, member_config, reads_committed
+from penstock.kafka.group_client import GroupClient
 from penstock.kafka.group_protocol import DEFAULT_LIMIT
 from penstock.kafka.groups import Groups, GroupStatus
 from penstock.kafka.letter_topics import LetterTopics
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
+from penstock.kafka.streams_membership import StreamsMember
 from penstock.log_lines import tell_again
 from penstock.metrics.registry import Metric, MetricName
 from penstock.peers.proofs import PeerKeys
@@ -84,6 +86,7 @@ from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, BatchReport, ThreadReport
 from penstock.spark.staged_history import Staged
 from penstock.state.directory import StateDirectory, delete_shared_history
+from penstock.topology.broker_topology import BrokerSubtopology, broker_topology
 from penstock.topology.checks import check_before_start
 from penstock.topology.specs import SourceSpec
 from penstock.topology.topology import Topology, required_topology
@@ -145,7 +148,7 @@ class KafkaStreams(QueryMethods):
         self._identity: Identity | None = None
         self._directory: StateDirectory | None = None
         self._spark_threads: SparkThreads | None = None
-        self._member: GroupMember | None = None
+        self._member: GroupClient | None = None
         self._loop: EventLoop | None = None
         self._thread: threading.Thread | None = None
         self._threads = StreamThreads(self._client_id)
@@ -311,6 +314,8 @@ class KafkaStreams(QueryMethods):
             self._web = WebService(config)
         self._say_starting("the brokers: topics are checked and made")
         prepared = self._prepared = prepare(self._topology, config, self._admin)
+        if config["group.protocol"] == "streams":
+            self._broker_topology()  # what cannot be is told before Spark starts
         self._say_starting("Spark: a session is made, or taken")
         wanted = config["num.stream.threads"]
         self._session = take_session(config["application.id"], config.spark_configs, self._given_spark, wanted or 0)
@@ -369,19 +374,7 @@ class KafkaStreams(QueryMethods):
         if prepared.global_topology is not None:
             topics = set(prepared.global_topology.store_to_topic.values())
             loop.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
-        self._member = loop.member = loop.copies.member = GroupMember(
-            member_config(config, self._client_id),
-            prepared.subscribed_topics,
-            self._member_info,
-            GroupAssignor(config, self._admin, lambda: self._prepared.plan),
-            loop.revoked,
-            loop.assigned,
-            f"{self._client_id}-consumer",
-            keys=PeerKeys.of(config),
-            limit=self._group_limit,
-            on_double=self._take_new_process_id,
-            others=self._group_status,
-        )
+        self._member = loop.member = loop.copies.member = self._new_member(loop)
         self._thread = threading.Thread(target=self._run_loop, name=f"{self._client_id}-event-loop", daemon=True)
         self._threads.set_all(ThreadState.STARTING)
         self._thread.start()
@@ -406,6 +399,35 @@ class KafkaStreams(QueryMethods):
             self._web.serve(running, self.metrics_text, self.metrics, letters)
         self._step = None
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
+
+    def _new_member(self, loop: EventLoop) -> GroupClient:
+        """This instance's member: of a classic group, where the leader assigns tasks, or of a streams group, where brokers do."""
+        config, name = self._config, f"{self._client_id}-consumer"
+        client = member_config(config, self._client_id)
+        if config["group.protocol"] == "streams":
+            warn_of_settings_of_the_group(config)
+            return StreamsMember(
+                *(client, self._broker_topology, lambda: self._prepared.plan.task_set, self._member_info, loop.revoked),
+                *(loop.assigned, name),
+                fenced_by_epoch=config.eos_enabled,
+                others=self._group_status,
+            )
+        return GroupMember(
+            client,
+            self._prepared.subscribed_topics,
+            self._member_info,
+            GroupAssignor(config, self._admin, lambda: self._prepared.plan),
+            loop.revoked,
+            loop.assigned,
+            name,
+            keys=PeerKeys.of(config),
+            limit=self._group_limit,
+            on_double=self._take_new_process_id,
+            others=self._group_status,
+        )
+
+    def _broker_topology(self) -> tuple[BrokerSubtopology, ...]:
+        return broker_topology(self._prepared.plan.subtopologies.values(), self._config)
 
     def _stage_history(self, prepared: Prepared) -> Staged:
         """Have Spark write what is left of the histories of sources to files, from which the threads read it."""
