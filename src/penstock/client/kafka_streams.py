@@ -105,10 +105,10 @@ class StreamThreadExceptionResponse(enum.Enum):
 
 
 class KafkaStreams(QueryMethods):
-    """Runs a topology on Kafka and Spark; also a context manager.
+    """Runs a topology on Kafka and Spark; also a context manager, which closes the application at the end of its block.
 
-    The pipeline runs on the given SparkSession, on the one there is in this process, or on one made from the config's `spark.*`
-    keys (default `local[*]`). Only one that was made for it ends with it.
+    `spark` is the SparkSession to run on. Without it the application uses the session of this process. If there is none, it
+    makes one from the config's `spark.*` keys (default `local[*]`), which ends with the application.
 
         with KafkaStreams(builder.build(), {"application.id": "wordcount", "bootstrap.servers": "localhost:9092"}) as streams:
             streams.start()
@@ -187,17 +187,17 @@ class KafkaStreams(QueryMethods):
         self._life.listener = listener
 
     def set_uncaught_exception_handler(self, handler: Callable[[BaseException], StreamThreadExceptionResponse]) -> None:
-        """Let `handler(error)` decide how to go on after a failure; without one the client shuts down."""
+        """Call `handler(error)` after a failure to choose the response; without a handler the client shuts down."""
         self._life.refuse_after_start("an uncaught exception handler")
         self._handler = handler
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
-        """Tell `listener` how stores are restored."""
+        """Call the methods of `listener` while stores are restored."""
         self._life.refuse_after_start("a restore listener")
         self._restore_listener = listener
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
-        """Tell `listener` how copies of state that others run are kept up to date here."""
+        """Call the methods of `listener` while standbys of this instance are updated."""
         self._life.refuse_after_start("a standby update listener")
         self._standby_listener = listener
 
@@ -205,7 +205,7 @@ class KafkaStreams(QueryMethods):
 
     @property
     def state(self) -> State:
-        """Where the application is in its life."""
+        """The state of the application."""
         return self._life.state
 
     @property
@@ -489,10 +489,10 @@ class KafkaStreams(QueryMethods):
             self._queries.stores.forget()
 
     def close(self, timeout: CloseOptions | timedelta | int | None = None) -> bool:
-        """Commit what is processed and stop; True where that was done within the timeout (timedelta or milliseconds).
+        """Commit the processed records and stop; True if that took no longer than the timeout (timedelta or milliseconds).
 
-        `CloseOptions` also say whether the instance leaves its group; of several calls the first decides that. One that still
-        starts goes no further. A signal's handler that interrupts `start` itself gets False: it ends when that has returned.
+        `CloseOptions` also choose whether the instance leaves its group; the first of several calls decides. A call during the
+        start stops the start. A signal handler that interrupts `start` gets False: the application closes when `start` returns.
 
         If no other instance runs, this one reads its repartition topics to their ends first, because a Java application could not
         read blocks there. That takes half of the timeout at most.
@@ -533,7 +533,7 @@ class KafkaStreams(QueryMethods):
             raise StreamsStoppedError(f"the application {self._client_id} was closed: it is {self._life.state.name}")
 
     def await_termination(self, timeout: timedelta | float | None = None) -> bool:
-        """Wait until the application has ended, at most `timeout` (timedelta or seconds); whether it has.
+        """Wait until the application has ended, at most `timeout` (timedelta or seconds). Return whether it has ended.
 
         Raises the failure if the application has failed.
 
@@ -572,14 +572,14 @@ class KafkaStreams(QueryMethods):
         directory.close()
 
     def pause(self) -> None:
-        """Process nothing until `resume`, restore nothing and let copies of state stay as they are; returns at once.
+        """Stop processing, restoring and updating standbys until `resume`; return at once.
 
-        The instance stays in its group, and what it has can be read. Called before `start`, the application starts paused.
+        The instance stays in its group, and its state can be read. If it is called before `start`, the application starts paused.
         """
         self._pause(True)
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """End a `pause`."""
         self._pause(False)
 
     def _pause(self, paused: bool) -> None:
@@ -608,7 +608,7 @@ class KafkaStreams(QueryMethods):
         return self._metrics.metrics()
 
     def metadata_for_local_threads(self) -> set[ThreadMetadata]:
-        """The stream threads of this instance, with their tasks.
+        """Return the stream threads of this instance with their tasks.
 
         for thread in streams.metadata_for_local_threads():
             print(thread.thread_name, thread.thread_state, [str(task.task_id) for task in thread.active_tasks])
@@ -628,7 +628,7 @@ class KafkaStreams(QueryMethods):
         }
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
-        """How far the stores of this instance are behind their changelogs, by store and partition."""
+        """Return the lag of each local store behind its changelog, by store and partition."""
         loop = self._require_running("its stores' lags")
         copies = loop.standbys.copies()
         stores = {**loop.tasks.changelogs(), **{copy.partition: copy.store for copy in copies}}
@@ -675,17 +675,17 @@ class KafkaStreams(QueryMethods):
         return self._loop
 
     def metrics_text(self) -> str:
-        """The same in Prometheus' text format, as it is served on `metrics.port`."""
+        """Return the metrics in Prometheus' text format, as `metrics.port` serves them."""
         return render(self.metrics())
 
     @property
     def metrics_port(self) -> int | None:
-        """The port on which metrics are served; None where they are not."""
+        """The port of the metrics server; None if there is none."""
         return None if self._metrics_server is None else self._metrics_server.port
 
     @property
     def server_host(self) -> HostInfo | None:
-        """Where queries are answered and the page is, once started; None without `application.server`.
+        """The address of the query server and the console after the start; None without `application.server`.
 
         With port 0 in `application.server` it tells the port that was free.
         """
@@ -694,7 +694,7 @@ class KafkaStreams(QueryMethods):
     # -- threads -------------------------------------------------------------------------------------------------------
 
     def add_stream_thread(self) -> str | None:
-        """Add a stream thread to a running application and tell its name; None where the application does not run.
+        """Add a stream thread to a running application. Return its name, or None if the application does not run.
 
         The name has the lowest number that no living thread has. The thread takes tasks over when the load asks for it.
         """
@@ -714,7 +714,7 @@ class KafkaStreams(QueryMethods):
             return thread.name
 
     def remove_stream_thread(self, timeout: timedelta | float | None = None) -> str | None:
-        """Remove a stream thread, when its tasks have moved to the others, and tell its name; None where there is none.
+        """Move the tasks of a stream thread to the others and remove it. Return its name, or None if there is none.
 
         Waits for that, at most `timeout` (timedelta or milliseconds): StreamsTimeoutError where it takes longer; the thread
         ends nevertheless. An application without threads keeps its state and goes on when one is added.
