@@ -112,10 +112,10 @@ class StreamThreadExceptionResponse(enum.Enum):
 
 
 class KafkaStreams(QueryMethods):
-    """Runs a topology on Kafka and Spark. Also a context manager.
+    """Runs a topology on Kafka and Spark; also a context manager, which closes the application at the end of its block.
 
-    The application runs on the given SparkSession, on the active one of this process, or on a new one with the config's
-    `spark.*` keys (default `local[*]`). It ends only a session that was made for it.
+    `spark` is the SparkSession to run on. Without it the application uses the session of this process. If there is none, it
+    makes one from the config's `spark.*` keys (default `local[*]`), which ends with the application.
 
         with KafkaStreams(builder.build(), {"application.id": "wordcount", "bootstrap.servers": "localhost:9092"}) as streams:
             streams.start()
@@ -196,17 +196,17 @@ class KafkaStreams(QueryMethods):
         self._life.listener = listener
 
     def set_uncaught_exception_handler(self, handler: Callable[[BaseException], StreamThreadExceptionResponse]) -> None:
-        """Call `handler(error)` to decide after a failure. Without a handler the client shuts down."""
+        """Call `handler(error)` after a failure to choose the response; without a handler the client shuts down."""
         self._life.refuse_after_start("an uncaught exception handler")
         self._handler = handler
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
-        """Call `listener` for each step of a store's restoration."""
+        """Call the methods of `listener` while stores are restored."""
         self._life.refuse_after_start("a restore listener")
         self._restore_listener = listener
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
-        """Call `listener` for updates of this instance's standbys."""
+        """Call the methods of `listener` while standbys of this instance are updated."""
         self._life.refuse_after_start("a standby update listener")
         self._standby_listener = listener
 
@@ -597,11 +597,10 @@ class KafkaStreams(QueryMethods):
             self._queries.stores.forget()
 
     def close(self, timeout: CloseOptions | timedelta | int | None = None) -> bool:
-        """Commit and stop. Returns True if that was done within the timeout (timedelta or milliseconds).
+        """Commit the processed records and stop; True if that took no longer than the timeout (timedelta or milliseconds).
 
-        `CloseOptions` also decide whether the instance leaves its group; of several calls the first decides. An application
-        that is starting stops its start. A signal handler that interrupts `start` gets False: the application ends after
-        `start` has returned.
+        `CloseOptions` also choose whether the instance leaves its group; the first of several calls decides. A call during the
+        start stops the start. A signal handler that interrupts `start` gets False: the application closes when `start` returns.
 
         If no other instance runs, this one first reads its repartition topics to their ends, for at most half of the timeout,
         because a Java application cannot read blocks.
@@ -642,7 +641,7 @@ class KafkaStreams(QueryMethods):
             raise StreamsStoppedError(f"The application {self._client_id} was closed: it is {self._life.state.name}")
 
     def await_termination(self, timeout: timedelta | float | None = None) -> bool:
-        """Wait until the application has ended, at most `timeout` (timedelta or seconds). Returns True if it has.
+        """Wait until the application has ended, at most `timeout` (timedelta or seconds). Return whether it has ended.
 
         Raises the failure if the application has failed.
 
@@ -682,15 +681,14 @@ class KafkaStreams(QueryMethods):
         delete_shared_history(self._config["history.dir"], self._config["application.id"])
 
     def pause(self) -> None:
-        """Stop processing, restoring and updating standbys until `resume`. Returns at once.
+        """Stop processing, restoring and updating standbys until `resume`; return at once.
 
-        The instance stays in its group, and its state can be queried. If called before `start`, the application starts
-        paused.
+        The instance stays in its group, and its state can be read. If it is called before `start`, the application starts paused.
         """
         self._pause(True)
 
     def resume(self) -> None:
-        """Continue after `pause`."""
+        """End a `pause`."""
         self._pause(False)
 
     def _pause(self, paused: bool) -> None:
@@ -718,7 +716,7 @@ class KafkaStreams(QueryMethods):
         return self._metrics.metrics()
 
     def metadata_for_local_threads(self) -> set[ThreadMetadata]:
-        """Return the stream threads of this instance, with their tasks.
+        """Return the stream threads of this instance with their tasks.
 
         for thread in streams.metadata_for_local_threads():
             print(thread.thread_name, thread.thread_state, [str(task.task_id) for task in thread.active_tasks])
@@ -738,7 +736,7 @@ class KafkaStreams(QueryMethods):
         }
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
-        """Return the lags of this instance's stores on their changelogs, by store and partition."""
+        """Return the lag of each local store behind its changelog, by store and partition."""
         loop = self._require_running("its stores' lags")
         copies = loop.standbys.copies()
         stores = {**loop.tasks.changelogs(), **{copy.partition: copy.store for copy in copies}}
@@ -788,17 +786,17 @@ class KafkaStreams(QueryMethods):
         return self._loop
 
     def metrics_text(self) -> str:
-        """Return the metrics in Prometheus' text format, as served on `metrics.port`."""
+        """Return the metrics in Prometheus' text format, as `metrics.port` serves them."""
         return render(self.metrics())
 
     @property
     def metrics_port(self) -> int | None:
-        """The port of the metrics server, or None without one."""
+        """The port of the metrics server; None if there is none."""
         return None if self._metrics_server is None else self._metrics_server.port
 
     @property
     def server_host(self) -> HostInfo | None:
-        """The address of the query server and the console. None before the start and without `application.server`.
+        """The address of the query server and the console after the start; None without `application.server`.
 
         With port 0 in `application.server` it has the actual port.
         """
@@ -807,7 +805,7 @@ class KafkaStreams(QueryMethods):
     # -- threads -------------------------------------------------------------------------------------------------------
 
     def add_stream_thread(self) -> str | None:
-        """Add a stream thread and return its name. Returns None if the application does not run.
+        """Add a stream thread to a running application. Return its name, or None if the application does not run.
 
         The name has the lowest unused number. The thread takes over tasks when the load requires it.
         """
@@ -827,7 +825,7 @@ class KafkaStreams(QueryMethods):
             return thread.name
 
     def remove_stream_thread(self, timeout: timedelta | float | None = None) -> str | None:
-        """Remove a stream thread after its tasks have moved, and return its name. Returns None if there is none to remove.
+        """Move the tasks of a stream thread to the others and remove it. Return its name, or None if there is none.
 
         Waits at most `timeout` (timedelta or milliseconds) and then raises StreamsTimeoutError; the thread ends nevertheless.
         An application without threads keeps its state and continues when a thread is added.
