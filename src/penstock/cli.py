@@ -23,8 +23,8 @@ from penstock.commands.status import status
 from penstock.commands.top import top
 from penstock.commands.topics import topics
 from penstock.commands.warm_up import warm_up
+from penstock.drawing.picture import draw_topology
 from penstock.errors import PenstockError
-from penstock.topology.picture import draw_topology
 
 app = typer.Typer(
     name="penstock",

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from penstock.config.objects import imported_for, instance_for
 from penstock.dead_letters import ErrorHandlerContext, build_dead_letter_queue_record
 from penstock.errors import ConfigError
+from penstock.import_paths import imported_for, instance_for
 from penstock.record import FixedKeyRecord, ProducedRecord, RawRecord
 
 _log = logging.getLogger(__name__)

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.kafka.produce import ThreadProducer
+from penstock.operators.files.sink import FilesProcessor
+from penstock.operators.files.staging import StagingFolder
 from penstock.spark.worker.active_tasks import ActiveTasks
 from penstock.spark.worker.stream_thread import StreamThread
 
 STEPS = ("begun", "produced", "offsets sent", "committed", "store written", "accounted")
+FILES = ("staged", "committed", "store written", "files in place", "published")
 HAND_OVER = ("opened", "restored", "closed")
 WAIT_SECONDS = 3.0
 
@@ -37,6 +40,13 @@ class Words:
     def order(self, step: str) -> Path:
         """Let the next thread that comes to this step die there; what exists once it has."""
         return order(self._folder, step)
+
+
+class Rows(Words):
+    """Makes a row of a number."""
+
+    def __call__(self, line: str) -> Any:
+        return {"id": int(line), "kind": f"k{int(line) % 2}"}
 
 
 def order(folder: Path, step: str, what: str = "die") -> Path:
@@ -81,11 +91,11 @@ def obey(folder: Path) -> None:
 
         return followed
 
-    def next_batch(process: Any) -> Any:
-        @wraps(process)
-        def preceded(*arguments: Any) -> None:
-            reached("accounted")  # the batch before is done
-            process(*arguments)
+    def before(step: str, function: Any) -> Any:
+        @wraps(function)
+        def preceded(*arguments: Any) -> Any:
+            reached(step)
+            return function(*arguments)
 
         return preceded
 
@@ -98,4 +108,8 @@ def obey(folder: Path) -> None:
     ActiveTasks._open = after("opened", ActiveTasks._open)  # type: ignore[method-assign]
     ActiveTasks.restore = after("restored", ActiveTasks.restore)  # type: ignore[method-assign]
     ActiveTasks._close = after("closed", ActiveTasks._close)  # type: ignore[method-assign]
-    StreamThread._batch = next_batch(StreamThread._batch)  # type: ignore[method-assign]
+    FilesProcessor.before_commit = after("staged", FilesProcessor.before_commit)  # type: ignore[method-assign]
+    StagingFolder.mark_published = before("files in place", StagingFolder.mark_published)  # type: ignore[method-assign]
+    FilesProcessor._publish = after("published", FilesProcessor._publish)  # type: ignore[method-assign]
+    # The batch before is done.
+    StreamThread._batch = before("accounted", StreamThread._batch)  # type: ignore[method-assign]

@@ -70,7 +70,7 @@ def test_should_bring_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
     assert {f"penstock/{name}" for name in needed} <= expected
 
 
-EXTRAS = {"avro", "jsonschema", "msgspec", "otel", "pandas", "protobuf", "pydantic"}
+EXTRAS = {"delta", "avro", "jsonschema", "msgspec", "otel", "pandas", "protobuf", "pydantic"}
 
 
 def test_should_have_only_the_extras_that_are_told_of(metadata: Message) -> None:

@@ -69,6 +69,7 @@ from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInf
 from penstock.log_lines import tell_again
 from penstock.metrics.registry import Metric, MetricName
 from penstock.peers.proofs import PeerKeys
+from penstock.pickling import check_picklable
 from penstock.query.metadata import HostInfo
 from penstock.runtime.node_serdes import check_serdes
 from penstock.runtime.offset_metadata import OffsetAndMetadata
@@ -79,9 +80,9 @@ from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, BatchReport, ThreadReport
 from penstock.state.directory import StateDirectory
+from penstock.topology.checks import check_before_start
 from penstock.topology.specs import SourceSpec
 from penstock.topology.topology import Topology, required_topology
-from penstock.travel import check_travels
 from penstock.windows import to_ms
 
 _log = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ class KafkaStreams(QueryMethods):
         registry = topology.internal_topology_builder.registry
         if not any(isinstance(node, SourceSpec) for node in registry.nodes.values()):
             raise TopologyError("The topology is empty: it must read at least one topic, with stream(), table() or add_source().")
-        check_travels(registry, self._config.originals)
+        check_picklable(registry, self._config.originals)
         check_serdes(registry, self._config)
         self._given_spark = spark
         self._session: SessionUse | None = None
@@ -253,6 +254,7 @@ class KafkaStreams(QueryMethods):
         self._life.refuse_if_closing()
         check_client_settings(config)
         check_session(config.spark_configs, self._given_spark)
+        check_before_start(self._topology.internal_topology_builder.registry, config["application.id"])
         group_write = config["allow.os.group.write.access"]
         self._directory = StateDirectory(config["state.dir"], config["application.id"], allow_group_write=group_write)
         self._process_id = str(self._directory.initialize_process_id())

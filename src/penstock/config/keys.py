@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.config.objects import imported
+from penstock.import_paths import imported
 from penstock.windows import to_ms
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from penstock.config.objects import imported_for, instance_for
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import ConfigError
+from penstock.import_paths import imported_for, instance_for
 
 CLIENT_SUPPLIER = "default.client.supplier"
 _IN_SETTINGS = "penstock.client.supplier"

@@ -237,20 +237,17 @@ def _read_layer(told: Mapping[str, list[int] | int], processes: int, own: int = 
     _check_texts(told)
     found: dict[TaskId, int] = {}
     for name, value in told.items():
-        if isinstance(value, list):
-            lowest, given = -1, [(f"{name}_{partition}", process) for partition, process in enumerate(value)]
-        else:
-            lowest, given = 0, [(name, value)]
-        for text, process in given:
+        lowest, given = (-1, value) if isinstance(value, list) else (0, [value])
+        first = _task(f"{name}_0" if isinstance(value, list) else name)
+        for number, process in enumerate(given):
             if not lowest <= process < processes:
                 raise MalformedError(f"a task's process number is not below {processes}")
             if process == -1:
                 continue
-            task = _task(text)
-            if task is not None:
-                found[task] = process
+            if first is not None:
+                found[TaskId(first.subtopology, first.partition + number)] = process
             elif process == own:
-                raise MalformedError(f"{text} is assigned to this member but is no task")
+                raise MalformedError(f"{name} is assigned to this member but is no task")
         if len(found) > MAX_TASKS:
             raise MalformedError(f"there are more than {MAX_TASKS} tasks")
     return found

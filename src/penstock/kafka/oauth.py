@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.config.objects import imported_for, instance_for
 from penstock.errors import BrokerAccessError, ConfigError
+from penstock.import_paths import imported_for, instance_for
 from penstock.kafka.oidc import check_endpoint, https_context, issuer_of, source_of
 from penstock.kafka.tokens import EXPECTED, Provider, TokenSource, checked_extensions
 

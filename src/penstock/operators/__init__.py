@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.operators.aggregate import KStreamAggregate
 from penstock.operators.branch import KStreamBranch
+from penstock.operators.files import KStreamToFiles
 from penstock.operators.filter import KStreamFilter
 from penstock.operators.flat_map import KStreamFlatMap
 from penstock.operators.flat_map_values import KStreamFlatMapValues
@@ -95,6 +96,7 @@ __all__ = [
     "KStreamReduce",
     "KStreamSessionWindowAggregate",
     "KStreamSlidingWindowAggregate",
+    "KStreamToFiles",
     "KStreamWindowAggregate",
     "KTableAggregate",
     "KTableFilter",

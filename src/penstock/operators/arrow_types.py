@@ -108,7 +108,7 @@ def array_of(column: str, values: Sequence[Any], given: pa.DataType | None) -> p
                 type_of(values[0])
             return pa.array(values)
         for value in values:
-            _refuse_loss(value, given)
+            refuse_loss(value, given)
         return pa.array(values, given)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as exc:
         kinds = ", ".join(sorted({type(value).__qualname__ for value in values}))
@@ -118,14 +118,14 @@ def array_of(column: str, values: Sequence[Any], given: pa.DataType | None) -> p
         ) from exc
 
 
-def _refuse_loss(value: Any, given: pa.DataType) -> None:
+def refuse_loss(value: Any, given: pa.DataType) -> None:
     """Refuse entries of dicts that a struct has no field for: Arrow would leave them out."""
     if isinstance(value, dict) and pa.types.is_struct(given):
         fields = {field.name: field.type for field in given}
         for name, entry in value.items():
             if name not in fields:
                 raise ValueError(f"the schema has no field {name!r}")
-            _refuse_loss(entry, fields[name])
+            refuse_loss(entry, fields[name])
     elif isinstance(value, list) and (pa.types.is_list(given) or pa.types.is_large_list(given)):
         for entry in value:
-            _refuse_loss(entry, given.value_type)
+            refuse_loss(entry, given.value_type)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
 from penstock.batches.record_batch import RecordBatch
 from penstock.ids import TaskId
-from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext, Processor, ProcessorContext
+from penstock.processor import (
+    Cancellable,
+    Duration,
+    FixedKeyProcessor,
+    FixedKeyProcessorContext,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Punctuator,
+)
 from penstock.record import RecordContext, RecordMetadata
 
 KIn = TypeVar("KIn")
@@ -91,11 +100,33 @@ class OperatorContext(Protocol):
     def current_system_time_ms(self) -> int:
         """Wall-clock time as the task sees it: it stands still while a record is processed."""
 
+    def take_part_in_commits(self, hooks: CommitHooks) -> None:
+        """Call the hooks of the current node's processor at each commit of the task from now on."""
+
+    def schedule(self, interval: Duration, punctuation_type: PunctuationType, callback: Punctuator) -> Cancellable:
+        """Call `callback(timestamp)` every interval of the given time."""
+
     def add_processor_metadata_key_value(self, key: str, value: int) -> None:
         """Keep a long that is committed with the task's offsets."""
 
     def processor_metadata_for_key(self, key: str) -> int | None:
         """A long that was committed before the task was opened; None where there is none. A processor asks in `init`, once."""
+
+
+class CommitHooks(ABC):
+    """A processor that takes part in the commits of its task; it says so in `set_up`, by `context.take_part_in_commits(self)`."""
+
+    @abstractmethod
+    def before_commit(self) -> bool:
+        """Called when the caches are flushed; returns whether it has written to its stores.
+
+        What it writes is part of the commit. If it returns True, the commit carries the offsets of all inputs, so that the broker
+        refuses it from a thread that has lost the task.
+        """
+
+    @abstractmethod
+    def after_commit(self) -> None:
+        """Called when the commit is in Kafka and in the stores."""
 
 
 class OperatorProcessor(Processor[KIn, VIn, KOut, VOut]):

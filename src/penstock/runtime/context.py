@@ -28,6 +28,7 @@ from penstock.windows import to_ms
 
 if TYPE_CHECKING:
     from penstock.config.streams_config import StreamsConfig
+    from penstock.operators.context import CommitHooks
     from penstock.runtime.collector import RecordCollector
     from penstock.runtime.nodes import Node
     from penstock.runtime.state_manager import ProcessorStateManager
@@ -52,7 +53,14 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
         self.record_collector = record_collector
         self.is_only_run = True
         self.holds_changes = False
+        self.commit_hooks: list[tuple[Node, CommitHooks]] = []
+        """Who takes part in commits, with its node."""
         self._task: StreamTask | None = None
+
+    def take_part_in_commits(self, hooks: CommitHooks) -> None:
+        """Call the hooks of the current node's processor at each commit of the task from now on."""
+        assert self.current_node is not None
+        self.commit_hooks.append((self.current_node, hooks))
 
     def attach(self, task: StreamTask) -> None:
         """Tell the context which task it belongs to."""

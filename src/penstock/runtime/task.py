@@ -553,6 +553,10 @@ class StreamTask:
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         if self.state in (TaskState.RUNNING, TaskState.SUSPENDED) and self.commit_needed:
             self.state_manager.flush_cache()
+            for node, hooks in self.context.commit_hooks:
+                with self.context.at(node, None):
+                    if hooks.before_commit():
+                        self.context.processor_metadata.needs_commit = True
             offsets = self._committable_offsets()
         return self.prepare_outputs()._replace(offsets=offsets)
 
@@ -609,6 +613,10 @@ class StreamTask:
             self.state_manager.update_changelog_offsets({**self._consumed_offsets(), **(changelog_offsets or {})})
             self.state_manager.commit()
         self._clear_commit_statuses()
+        if self.state in (TaskState.RUNNING, TaskState.SUSPENDED):
+            for node, hooks in self.context.commit_hooks:
+                with self.context.at(node, None):
+                    hooks.after_commit()
 
     @property
     def commit_needed(self) -> bool:

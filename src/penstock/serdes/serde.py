@@ -11,8 +11,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NoReturn, TypeVar, overload
 
-from penstock.config.objects import imported
 from penstock.errors import ConfigError
+from penstock.import_paths import imported
 from penstock.java_names import JavaNames
 from penstock.serdes.arguments import refuse_factory
 from penstock.serdes.codecs import (

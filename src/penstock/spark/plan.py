@@ -75,7 +75,16 @@ class Plan:
         )
 
     def tasks(self) -> list[TaskId]:
-        return [TaskId(s.id, number) for s in self.subtopologies.values() for number in range(self.task_count(s))]
+        return list(self._tasks)
+
+    @cached_property
+    def task_set(self) -> frozenset[TaskId]:
+        """All tasks, as a cached set: the event loop needs them in every step, and there may be thousands."""
+        return frozenset(self._tasks)
+
+    @cached_property
+    def _tasks(self) -> tuple[TaskId, ...]:
+        return tuple(TaskId(s.id, number) for s in self.subtopologies.values() for number in range(self.task_count(s)))
 
     def inputs(self, task_id: TaskId) -> list[TopicPartition]:
         topics = self.subtopologies[task_id.subtopology].source_topics

@@ -12,11 +12,11 @@ from penstock.errors import ConfigError
 from penstock.state.engines.segmented import SegmentedBytesStore
 from penstock.state.engines.session_memory import InMemorySessionStore
 from penstock.state.engines.session_rocksdb import RocksDBSessionStore
-from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore, TimeOrderedSessionSegmentedBytesStore
+from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore
 from penstock.state.engines.versioned import RocksDBVersionedStore
 from penstock.state.engines.window_memory import InMemoryWindowStore
 from penstock.state.engines.window_rocksdb import RocksDBWindowStore
-from penstock.state.engines.window_time_ordered import RocksDBTimeOrderedWindowStore, TimeOrderedWindowSegmentedBytesStore
+from penstock.state.engines.window_time_ordered import RocksDBTimeOrderedWindowStore
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.keys.window import WindowKeySchema
 from penstock.state.suppliers import StoreSupplier
@@ -111,10 +111,14 @@ class RocksDbIndexedTimeOrderedWindowBytesStoreSupplier(WindowBytesStoreSupplier
 
     def get(self) -> RocksDBTimeOrderedWindowStore:
         """A new store, not opened yet."""
-        store = TimeOrderedWindowSegmentedBytesStore(
-            self.name, self.retention_period, self.segment_interval_ms, self.with_index, self.retain_duplicates
+        return RocksDBTimeOrderedWindowStore.create(
+            self.name,
+            self.retention_period,
+            self.segment_interval_ms,
+            self.window_size,
+            self.retain_duplicates,
+            self.with_index,
         )
-        return RocksDBTimeOrderedWindowStore(store, self.retain_duplicates, self.window_size)
 
 
 @dataclass(frozen=True)
@@ -166,9 +170,7 @@ class RocksDbTimeOrderedSessionBytesStoreSupplier(SessionBytesStoreSupplier):
 
     def get(self) -> RocksDBTimeOrderedSessionStore:
         """A new store, not opened yet."""
-        return RocksDBTimeOrderedSessionStore(
-            TimeOrderedSessionSegmentedBytesStore(self.name, self.retention_period, self.segment_interval_ms, self.with_index)
-        )
+        return RocksDBTimeOrderedSessionStore.create(self.name, self.retention_period, self.segment_interval_ms, self.with_index)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
+from penstock.pickling import dumps
 from penstock.topology.specs import NodeSpec
-from penstock.travel import dumps
 from penstock.user_code import added_at, outer_stack_level
 from penstock.variables import functions_in, variables_of
 

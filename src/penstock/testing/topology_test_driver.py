@@ -20,6 +20,7 @@ from penstock.errors import NoSuchElementError, TopologyError
 from penstock.handlers import LogAndContinueExceptionHandler
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metrics
+from penstock.pickling import check_picklable
 from penstock.processor import Duration
 from penstock.record import FixedKeyRecord, Headers, ProducedRecord, RawRecord, Record
 from penstock.runtime.collector import RecordCollector
@@ -33,9 +34,9 @@ from penstock.testing.input_topic import TestInputTopic, serialized
 from penstock.testing.output_topic import TestOutputTopic, deserialized
 from penstock.testing.records import Timestamp, as_timestamp
 from penstock.testing.shared_variables import SharedVariables
+from penstock.topology.checks import check_before_start
 from penstock.topology.specs import GlobalTopology, Subtopology
 from penstock.topology.topology import Topology, required_topology
-from penstock.travel import check_travels
 from penstock.windows import to_ms
 
 K = TypeVar("K")
@@ -99,13 +100,14 @@ class TopologyTestDriver(DriverStores):
         required_topology(topology, "TopologyTestDriver")
         given = config.originals if isinstance(config, StreamsConfig) else (config or {})
         registry = topology.internal_topology_builder.registry
-        check_travels(registry, given)
+        check_picklable(registry, given)
         self._shared = SharedVariables(registry.nodes.values())
         self._state_dir = Path(tempfile.mkdtemp(prefix="penstock-test-driver-"))
         self._remove_state_dir = weakref.finalize(self, shutil.rmtree, self._state_dir, ignore_errors=True)
         self._config = StreamsConfig.partial({**_DEFAULTS, **given, "state.dir": str(self._state_dir)})
         started = SystemClock().now_ms() if initial_wall_clock_time is None else as_timestamp(initial_wall_clock_time)
         self._clock = ManualClock(started)
+        check_before_start(registry, self._config["application.id"])
         self._metrics = Metrics.from_config(self._config, self._clock)
         self._cache = RecordCache(self._config.total_cache_size)
         self._outputs: dict[str, deque[ProducedRecord]] = {}

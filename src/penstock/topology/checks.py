@@ -154,3 +154,11 @@ def _require_store_builder(store: Any) -> None:
 def _verify_no_global_store(registry: TopologyRegistry, name: str) -> None:
     if name in registry.global_stores:
         raise TopologyError(f"A different GlobalStateStore has already been added with the name {name}.")
+
+
+def check_before_start(registry: TopologyRegistry, application: str) -> None:
+    """Let processors check what they need outside of Kafka, such as folders, before anything is processed."""
+    for node in registry.nodes.values():
+        check = getattr(node.supplier, "check_before_start", None) if isinstance(node, ProcessorSpec) else None
+        if check is not None:
+            check(application)

@@ -12,7 +12,7 @@ from penstock.serdes.serde import Serdes
 from penstock.state.builders import SessionStoreBuilder
 from penstock.state.engines.segmented import SegmentedBytesStore
 from penstock.state.engines.session_rocksdb import RocksDBSessionStore
-from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore, TimeOrderedSessionSegmentedBytesStore
+from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.windowed_suppliers import InMemorySessionBytesStoreSupplier, SessionBytesStoreSupplier
 from penstock.windows import SessionWindow, Windowed
@@ -43,9 +43,7 @@ class SmallSegments(SessionBytesStoreSupplier):
 
     def get(self) -> Any:
         if self.time_ordered:
-            return RocksDBTimeOrderedSessionStore(
-                TimeOrderedSessionSegmentedBytesStore(NAME, RETENTION, SEGMENT_INTERVAL, self.with_index)
-            )
+            return RocksDBTimeOrderedSessionStore.create(NAME, RETENTION, SEGMENT_INTERVAL, self.with_index)
         return RocksDBSessionStore(SegmentedBytesStore(NAME, RETENTION, SEGMENT_INTERVAL, SessionKeySchema()))
 
 

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.config.objects import imported_for, instance_for
 from penstock.errors import ConfigError
 from penstock.ids import TaskId, TopicPartition
+from penstock.import_paths import imported_for, instance_for
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from penstock.client.client_life import ClientLife
 from penstock.client.notebook import LiveDisplay
 from penstock.client.queries.locations import Partitioner
 from penstock.client.queries.queries import Queries, check_running
+from penstock.dsl.options import Materialized
 from penstock.errors import StreamsStoppedError
 from penstock.java_names import JavaNames
 from penstock.query.metadata import KeyQueryMetadata, StreamsMetadata
-from penstock.query.parameters import StoreQueryParameters
 from penstock.query.request import StateQueryRequest
 from penstock.query.result import StateQueryResult
+from penstock.runtime.queries.parameters import StoreQueryParameters
+from penstock.runtime.queries.views import ReadOnlyKeyValueStore
 
 if TYPE_CHECKING:
     from penstock.client.queries.tables import StateTables
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
 
 
 class QueryMethods(JavaNames):
@@ -28,19 +34,35 @@ class QueryMethods(JavaNames):
     _tables: StateTables | None = None
     _displays: dict[str, LiveDisplay]
 
-    def store(self, parameters: str | StoreQueryParameters[Any]) -> Any:
+    @overload
+    def store(self, parameters: Materialized[K, V]) -> ReadOnlyKeyValueStore[K, V]: ...
+
+    @overload
+    def store(self, parameters: StoreQueryParameters[T]) -> T: ...
+
+    @overload
+    def store(self, parameters: str) -> Any: ...
+
+    def store(self, parameters: str | Materialized[Any, Any] | StoreQueryParameters[Any]) -> Any:
         """Return a read-only view of a store over its local partitions.
 
             counts = streams.store("counts")
             counts["alice"], counts.get("bob"), "carol" in counts
 
         A name is enough: the topology knows the kind of the store, and values are shown without timestamps and headers.
+        The `Materialized` of a key-value store gives the view the types of its serdes:
+
+            COUNTS = Materialized("counts", str, int)
+            streams.store(COUNTS).get("bob")  # int | None
+
         `StoreQueryParameters` have further options: `partition` reads only that one, `stale_stores=True` also reads standbys
         and restoring tasks.
         """
         return self._reading().store(parameters)
 
-    def live(self, store: str | StoreQueryParameters[Any], refresh: timedelta | float = 1.0, limit: int = 20) -> LiveDisplay:
+    def live(
+        self, store: str | Materialized[Any, Any] | StoreQueryParameters[Any], refresh: timedelta | float = 1.0, limit: int = 20
+    ) -> LiveDisplay:
         """Show a store in a notebook as a table that updates every `refresh` seconds while the application runs.
 
             table = streams.live("counts", limit=10)

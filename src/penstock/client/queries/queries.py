@@ -9,6 +9,7 @@ from typing import Any
 from penstock.client.queries.local_stores import LocalPartition, LocalStores
 from penstock.client.queries.locations import Locations, Partitioner
 from penstock.client.state import State
+from penstock.dsl.options import Materialized
 from penstock.errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
@@ -18,12 +19,12 @@ from penstock.errors import (
     StreamsStoppedError,
 )
 from penstock.query.metadata import KeyQueryMetadata, StreamsMetadata
-from penstock.query.parameters import QueryableStoreType, StoreQueryParameters
 from penstock.query.position import PositionBound
 from penstock.query.request import StateQueryRequest
 from penstock.query.result import FailureReason, QueryResult, StateQueryResult
 from penstock.runtime.queries.execution import run_query
 from penstock.runtime.queries.opening import ReadableStore
+from penstock.runtime.queries.parameters import QueryableStoreType, QueryableStoreTypes, StoreQueryParameters
 from penstock.runtime.queries.partition import StorePartition
 from penstock.runtime.queries.views import VIEWS
 from penstock.state.value_conversion import converter
@@ -43,13 +44,15 @@ class Queries:
 
     # -- views ---------------------------------------------------------------------------------------------------------
 
-    def store(self, parameters: str | StoreQueryParameters[Any]) -> Any:
+    def store(self, parameters: str | Materialized[Any, Any] | StoreQueryParameters[Any]) -> Any:
         """Return a read-only view of a store. Each call of the view looks up its partitions."""
         check_running(self._state())
-        if isinstance(parameters, str):
+        if isinstance(parameters, Materialized):
+            parameters = self._key_value_store(parameters)
+        elif isinstance(parameters, str):
             parameters = StoreQueryParameters(parameters, QueryableStoreType(self.stores.store(parameters).kind))
         if not isinstance(parameters, StoreQueryParameters):
-            raise TypeError(f"store() takes a name or StoreQueryParameters(name, type), not {parameters!r}")
+            raise TypeError(f"store() takes a name, a Materialized or StoreQueryParameters(name, type), not {parameters!r}")
         store = self.stores.store(parameters.store_name)
         asked = parameters.queryable_store_type
         try:
@@ -63,6 +66,18 @@ class Queries:
         same = store.values == asked.values
         home = None if self.stores.is_global(store.name) else partial(self._home_of, store)
         return VIEWS[store.kind](store.name, lambda: self._readable(parameters), None if same else convert, home)
+
+    def _key_value_store(self, materialized: Materialized[Any, Any]) -> StoreQueryParameters[Any]:
+        name = materialized.store_name
+        if name is None:
+            raise ValueError(f"store() takes a Materialized with the name of its store, not {materialized!r}")
+        kind = self.stores.store(name).kind
+        if kind != "key_value":
+            raise InvalidStateStoreError(
+                f"Cannot get state store {name} by its Materialized: it is a {kind} store, and only key-value stores are read "
+                f'that way. Use store("{name}").'
+            )
+        return StoreQueryParameters(name, QueryableStoreTypes.key_value_store())
 
     def _home_of(self, store: ReadableStore, key: Any) -> int:
         try:

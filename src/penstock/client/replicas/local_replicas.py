@@ -208,15 +208,21 @@ class LocalReplicas:
             with self._changed:
                 if self._closing:
                     return
-                wanted, version, paused = dict(self._wanted), self._version, self._paused
-            try:
-                self._take_answers()
-                self._ask(wanted, version, paused)
-            except Exception as exc:  # noqa: BLE001 - a lost executor raises one of many exceptions; copies are not urgent
-                _log.warning("Updating standbys failed: %s", str(exc).partition("\n")[0])
+                version, paused = self._version, self._paused
+            self.look()
             with self._changed:
                 if self._version == version and not self._closing and not any(map(_Host.has_answered, self._hosts.values())):
                     self._changed.wait(self._rest(paused))
+
+    def look(self) -> None:
+        """Process the hosts' answers, and send requests that are due. The thread calls this repeatedly."""
+        with self._changed:
+            wanted, version, paused = dict(self._wanted), self._version, self._paused
+        try:
+            self._take_answers()
+            self._ask(wanted, version, paused)
+        except Exception as exc:  # noqa: BLE001 - a lost executor raises one of many exceptions; copies are not urgent
+            _log.warning("Updating standbys failed: %s", str(exc).partition("\n")[0])
 
     def _rest(self, paused: bool) -> float:
         """Return the seconds until the next request is due."""

@@ -88,8 +88,7 @@ class StateReplicas:
         offsets, wanted, runs = self.standbys.offsets(), self.standbys.wanted, set(running)
         self._told_ready = frozenset(filter(self._has_caught_up, wanted))
         tasks = self._plan.tasks()
-        there = set(tasks)
-        active = dict.fromkeys(task for task in (membership.tasks if membership is not None else ()) if task in there)
+        active = dict.fromkeys(self._known(membership.tasks if membership is not None else ()))
         known: dict[TaskId, int] = {}
         for task in filter(self._plan.is_stateful, tasks):
             if task in active and task in runs:
@@ -107,8 +106,7 @@ class StateReplicas:
         self._expected = frozenset(task for task in asked if task not in self._told_ready)
 
     def _known(self, tasks: Iterable[TaskId]) -> list[TaskId]:
-        there = set(self._plan.tasks())
-        return [task for task in tasks if task in there]
+        return [task for task in tasks if task in self._plan.task_set]
 
     def warm_ups_are_ready(self) -> bool:
         """Return True if all expected warm-ups have caught up and no longer gain on the changelog.

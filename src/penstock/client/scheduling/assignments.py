@@ -50,7 +50,8 @@ class Assignments:
         """The number of the assignment that the event loop has adopted."""
         self._pause = RebalancePause(not_processing)
         self._number = 0
-        self._elsewhere: dict[TaskId, int] = {}
+        self._elsewhere: Mapping[TaskId, int] = {}
+        """Replaced, never changed: the event loop takes it in every step."""
         self._probe_at: float | None = None
 
     # -- from the group ---------------------------------------------------------------------------------------------
@@ -70,7 +71,7 @@ class Assignments:
             if lost:
                 self.claimed = None
                 self._number += 1
-                self._elsewhere.update(dict.fromkeys(self._tasks.plan.tasks(), self._number))
+                self._elsewhere = {**self._elsewhere, **dict.fromkeys(self._tasks.plan.tasks(), self._number)}
             self.lock.notify_all()
         return self._not_processing
 
@@ -80,8 +81,8 @@ class Assignments:
             # If another member owned a task for a generation, everything that was read of it before is outdated, even if it
             # is ours again and not open yet.
             self._number += 1
-            theirs = set(self._tasks.plan.tasks()).difference(membership.tasks)
-            self._elsewhere.update(dict.fromkeys(theirs, self._number))
+            theirs = self._tasks.plan.task_set.difference(membership.tasks)
+            self._elsewhere = {**self._elsewhere, **dict.fromkeys(theirs, self._number)}
             self.membership = self.claimed = self.last = membership
             self._pause.end()
             self._probe_at = time.monotonic() + self._probing_seconds if membership.probing else None
@@ -91,7 +92,7 @@ class Assignments:
 
     def latest(self) -> Assignment:
         with self.lock:
-            return Assignment(self.membership, self._number, dict(self._elsewhere))
+            return Assignment(self.membership, self._number, self._elsewhere)
 
     @property
     def is_adopted(self) -> bool:
@@ -117,7 +118,7 @@ class Assignments:
         """Stop working in the current generation, and forget other members' tasks: everything is read again."""
         with self.lock:
             self.membership = None
-            self._elsewhere.clear()
+            self._elsewhere = {}
 
     # -- to the group ----------------------------------------------------------------------------------------------
 

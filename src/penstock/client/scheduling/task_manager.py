@@ -88,6 +88,8 @@ class TaskManager:
         self._begun: dict[tuple[TaskId, str], RestoreProgress] = {}
         self._told_hidden: dict[TopicPartition, float] = {}
         self._placed_at = 0.0
+        self._followed: tuple[object, ...] = ()
+        """What the last look at the load has decided by."""
 
     # -- the table -----------------------------------------------------------------------------------------------------
 
@@ -232,7 +234,7 @@ class TaskManager:
         `elsewhere` has the number of the last assignment in which another member owned a task: offsets read before it are
         outdated.
         """
-        tasks, there = set(membership.tasks), self.plan.tasks()
+        tasks, there = set(membership.tasks), self.plan.task_set
         if unknown := sorted(tasks.difference(there)):
             raise TaskMigratedError(
                 f"the group assigned tasks that this instance does not know yet ({', '.join(map(str, unknown))})"
@@ -357,6 +359,10 @@ class TaskManager:
             return
         self._placed_at = now
         spread = self._wants_spread(self.waiting)
+        decided_by = self._owners, spread, frozenset(self.leaving), self._jobs.hosts, self._jobs.neighbours
+        if not over_hosts and decided_by == self._followed:
+            return  # on one host nothing else moves a task; with hundreds of tasks a placement takes milliseconds
+        self._followed = decided_by
         placement = self._placement(list(self._owners), spread=spread)
         self._take_placement(placement, f"{'over all threads' if spread else 'together'} ({self.spread.reason})")
 

@@ -10,9 +10,9 @@ from penstock.client.web.edges import Edges
 from penstock.client.web.history import History
 from penstock.client.web.running import RunningApplication
 from penstock.config.streams_config import StreamsConfig
+from penstock.drawing.picture import draw_topology
 from penstock.query.metadata import HostInfo
 from penstock.topology.description import Processor, Sink, Source, TopologyDescription
-from penstock.topology.picture import draw_topology
 
 
 class AppInfo:

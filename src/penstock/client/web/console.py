@@ -17,8 +17,8 @@ from penstock.client.web.history import SERIES, History
 from penstock.client.web.running import RunningApplication
 from penstock.client.web.state_info import StateInfo
 from penstock.client.web.watcher import Watcher
+from penstock.drawing.map import map_topology
 from penstock.ids import TopicPartition
-from penstock.topology.map import map_topology
 
 _MOST_LINES = 300
 
