@@ -66,7 +66,10 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, 
     wanted = {"hello": 2, "kafka": 1, "spark": 1}
 
     unknown = penstock("status", "--config", str(config))
-    assert (unknown.returncode, unknown.stderr) == (1, "penstock: The brokers do not know the application walk. Check application.id\n")
+    assert (unknown.returncode, unknown.stderr) == (
+        1,
+        "penstock: The brokers do not know the application walk. Check application.id\n",
+    )
 
     application = background(*run)
     wait_for_counts(brokers, wanted, 3, application)

@@ -197,9 +197,7 @@ class Fleet:
         told = leader.decide(joined, group.generation)
         for member, instance in self.instances.items():
             instance.take(told[member], group.generation, leads=member == group.leader)
-        owners = {
-            task: member for member, i in self.instances.items() if i.loop.membership for task in i.loop.membership.tasks
-        }
+        owners = {task: member for member, i in self.instances.items() if i.loop.membership for task in i.loop.membership.tasks}
         if self._measured is not None:
             known = self._measured
             known.generations += 1

@@ -11,13 +11,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NoReturn
 
 from penstock import __version__
 from penstock.client.assignment.group_assignment import GroupAssignor, member_tags
 from penstock.client.assignment.joining import wait_to_join
+from penstock.client.backfill import Backfill
 from penstock.client.callbacks import Callbacks
 from penstock.client.client_life import ClientLife, ClosedWhileStartingError
 from penstock.client.close_options import CloseOptions
@@ -40,7 +41,9 @@ from penstock.client.queries.tables import StateTables
 from penstock.client.rates import Rates
 from penstock.client.replicas.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.restore_events import RestoreEvents
+from penstock.client.scheduling.bounded_run import BoundedProgress, InputEnds
 from penstock.client.scheduling.event_loop import EventLoop
+from penstock.client.scheduling.event_queue import TICK
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.supervised_thread import ThreadPhase
 from penstock.client.scheduling.task_offsets import TaskOffsets
@@ -73,12 +76,14 @@ from penstock.pickling import check_picklable
 from penstock.query.metadata import HostInfo
 from penstock.runtime.node_serdes import check_serdes
 from penstock.runtime.offset_metadata import OffsetAndMetadata
+from penstock.spark.driver.history_staging import HistoryStaging, delete_history
 from penstock.spark.driver.placement import SessionStoppedError
 from penstock.spark.driver.session import threads_of
 from penstock.spark.driver.session_use import SessionUse, check_session, take_session
 from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, BatchReport, ThreadReport
+from penstock.spark.staged_history import Staged
 from penstock.state.directory import StateDirectory
 from penstock.topology.checks import check_before_start
 from penstock.topology.specs import SourceSpec
@@ -174,6 +179,8 @@ class KafkaStreams(QueryMethods):
         self._paused = False
         self._pausing = threading.RLock()
         self._leave_group: bool | None = None
+        self._backfill: Backfill | None = None
+        self._staged: Staged = {}
         self._ended = threading.Event()
         self._topics_doubted = threading.Event()
         """Set to check the topics at once: a topic may be missing, or the application has ended."""
@@ -249,6 +256,42 @@ class KafkaStreams(QueryMethods):
         finally:
             self._starter = None
 
+    def backfill(self, until: datetime | None = None, then_live: bool = True) -> None:
+        """Start the application and process what there is; returns when all of it is committed.
+
+        What there is: every record of the source topics up to their ends at the start; with `until`, up to the first record of
+        each partition at or after that time. It runs on all threads, in large batches. Then the application goes live at exactly
+        these positions, or with `then_live=False` it ends, and a later `start` continues there. After a crash a new call
+        continues from the last commit, up to the ends that it finds.
+
+        Raises the failure if the application fails, and StreamsStoppedError if it is closed before the backfill is complete.
+
+            streams = KafkaStreams(topology, config)
+            streams.backfill()                                # history, as fast as the threads can
+            print(streams.store("counts")["spark"])           # live from here on
+        """
+        with self._life.lock:
+            if self._life.state is State.CREATED:
+                self._backfill = Backfill(until, then_live)
+        self.start()
+        assert self._backfill is not None
+        while not self._backfill.done.wait(TICK):
+            if not self._life.state.is_running_or_rebalancing:
+                self._life.wait_for_end(None)
+                if self._life.state is State.ERROR:
+                    self._raise_failure()
+                raise StreamsStoppedError(
+                    f"the application {self._client_id} was closed before its backfill was complete: call backfill() of a "
+                    "new one to continue from the last commit"
+                )
+        if not then_live:
+            self.close()
+
+    @property
+    def backfill_progress(self) -> BoundedProgress | None:
+        """How far a backfill has come: `done` of `total` records, `per_second`, `share`, `seconds_left`; None if none runs."""
+        return None if self._loop is None else self._loop.bounded.progress
+
     def _start(self) -> None:
         config = self._config
         self._life.refuse_if_closing()
@@ -275,6 +318,7 @@ class KafkaStreams(QueryMethods):
             self._session.archive_classes()
         context = self._session.context
         self._identity = identity_for(context)
+        self._staged = self._stage_history(prepared)
         self._say_starting("Spark: executors are looked for, and worker processes started")
         count = threads_of(context, wanted, len(prepared.plan.tasks()), self._life.refuse_if_closing)
         threads = [self._threads.add() for _ in range(count)]
@@ -300,8 +344,17 @@ class KafkaStreams(QueryMethods):
             self._rates = self._web.history.rates
         else:
             self._inside.watch_reports(self._rates.reported)
-        loop = EventLoop(config, prepared.plan, self._spark_threads, self._admin, self._offsets(prepared), events)
+        loop = EventLoop(
+            config,
+            prepared.plan,
+            self._spark_threads,
+            self._admin,
+            self._offsets(prepared),
+            events,
+            ends=self._input_ends(prepared),
+        )
         self._loop = loop
+        loop.bounded.on_history_read = self._delete_history
         self._lags = InputLags(
             loop.tasks,
             lambda partitions: self._admin.committed(config["application.id"], partitions),
@@ -353,6 +406,34 @@ class KafkaStreams(QueryMethods):
             self._web.serve(running, self.metrics_text, self.metrics, letters)
         self._step = None
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
+
+    def _stage_history(self, prepared: Prepared) -> Staged:
+        """Have Spark write what is left of the histories of sources to files, from which the threads read it."""
+        assert self._session is not None
+        histories = prepared.builder.histories
+        if not histories:
+            return {}
+        self._say_starting("Spark: the history of sources is read and sorted")
+        with Groups(self._config, f"{self._client_id}-history") as groups:
+            committed = groups.committed_with_metadata(self._config["application.id"])
+        session, starts = self._session, self._offsets(prepared).starts
+        committed_only = reads_committed(consumer_config(self._config, self._client_id))
+        staging = HistoryStaging(self._config, lambda: session.session, self._admin, starts, committed_only)
+        return staging.stage(histories, prepared.plan.partitions, committed)
+
+    def _delete_history(self) -> None:
+        """Delete the files of history that was read."""
+        topics = {partition.topic for partition in self._staged}
+        threading.Thread(
+            target=delete_history, args=(self._config, topics), name=f"{self._client_id}-history", daemon=True
+        ).start()
+
+    def _input_ends(self, prepared: Prepared) -> InputEnds | None:
+        if self._backfill is None:
+            return None
+        self._say_starting("the brokers: the ends of the topics are read")
+        partitions = [TopicPartition(t, p) for t in prepared.external_topics for p in range(prepared.plan.partitions[t])]
+        return self._backfill.ends(partitions, self._admin, reads_committed(consumer_config(self._config, self._client_id)))
 
     def _say_starting(self, step: str) -> None:
         self._life.refuse_if_closing()
@@ -414,6 +495,7 @@ class KafkaStreams(QueryMethods):
             tuple(entry for entry in sys.path if entry),
             self._query_key,
             self._identity,
+            self._staged,
         )
 
     @property
@@ -438,6 +520,7 @@ class KafkaStreams(QueryMethods):
         return TaskOffsets(
             *(prepared.plan, group, self._admin, self._committed, prepared.builder, reset, SystemClock()),
             committed_only=committed_only,
+            staged=self._staged,
         )
 
     def _committed(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]:
@@ -668,6 +751,7 @@ class KafkaStreams(QueryMethods):
             records_per_second=rates["records_per_second"],
             produced_per_second=rates["produced_per_second"],
             restoring=loop.tasks.restoring(),
+            backfill=self.backfill_progress,
         )
 
     def _require_running(self, what: str) -> EventLoop:

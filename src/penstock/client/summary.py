@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from penstock.client.notebook import link
+from penstock.client.scheduling.bounded_run import BoundedProgress
 from penstock.html import paragraph, table
 from penstock.spark.messages import RestoreProgress
 
@@ -34,6 +35,7 @@ class Summary:
     records_per_second: float = 0.0
     produced_per_second: float = 0.0
     restoring: Sequence[RestoreProgress] = ()
+    backfill: BoundedProgress | None = None
     url: str | None = None
     failure: BaseException | None = None
 
@@ -45,6 +47,8 @@ class Summary:
             parts.append(paragraph(f"It waits for {self.step}."))
         if self.restoring:
             parts.append(self._restoring())
+        if self.backfill is not None:
+            parts.append(self._backfilling(self.backfill))
         if self.lag is not None:
             parts.append(
                 paragraph(
@@ -59,6 +63,10 @@ class Summary:
 
     def _link(self) -> str:
         return "" if self.url is None else f" · {link(self.url, 'console')}"
+
+    def _backfilling(self, progress: BoundedProgress) -> str:
+        text = f"Backfill: {progress.done:,} of {progress.total:,} records ({progress.share:.0%}), {progress}."
+        return f"<progress max='{max(1, progress.total)}' value='{progress.done}'></progress>{paragraph(text)}"
 
     def _restoring(self) -> str:
         total = sum(max(0, progress.end - progress.start) for progress in self.restoring)

@@ -24,7 +24,7 @@ from penstock.commands.common import (
 from penstock.commands.progress import RestoreBars, StandardErrorHandler
 from penstock.config.streams_config import StreamsConfig
 
-_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 def run(
@@ -40,11 +40,11 @@ def run(
     clean close, and with 1 if the application failed.
     """
     with told_in_one_sentence():
-        level = _level(log_level)
-        _make_importable(topology)
+        level = level_of(log_level)
+        make_importable(topology)
         merged = streams_config(config, settings)
         loaded = load_topology(topology, merged.originals)
-        logging.basicConfig(level=level, format=_LOG_FORMAT, handlers=[StandardErrorHandler()])
+        logging.basicConfig(level=level, format=LOG_FORMAT, handlers=[StandardErrorHandler()])
         quiet_clients()
         with StopSignal() as stop:
             if create_topics:
@@ -94,14 +94,15 @@ def _running(host: Any, config: StreamsConfig) -> str:
     return f"running, console at {scheme}://{host}/"
 
 
-def _make_importable(reference: str) -> None:
+def make_importable(reference: str) -> None:
     """Put a file's folder on the path, because workers import the application's module by name."""
     file = Path(reference.rpartition(":")[0])
     if file.suffix == ".py" and file.is_file():
         sys.path.insert(0, str(file.resolve().parent))
 
 
-def _level(name: str) -> int:
+def level_of(name: str) -> int:
+    """The number of a log level; ends the command if there is no such level."""
     number = logging.getLevelName(name.upper())
     if not isinstance(number, int):
         fail(f"--log-level {name} is not one of DEBUG, INFO, WARNING, ERROR", code=2)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -65,19 +66,26 @@ class Follower:
         self._paused: frozenset[TopicPartition] = frozenset()
         self._stopped: set[TopicPartition] = set()
         """The paused partitions that the consumer does not fetch either."""
+        self._until: dict[TopicPartition, int] = {}
+        self._beyond: set[TopicPartition] = set()
+        """Partitions whose limit was reached: the consumer does not fetch them."""
 
-    def follow(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Continue from these positions. Prefetched messages are kept for positions that are unchanged."""
+    def follow(self, positions: Mapping[TopicPartition, int], until: Mapping[TopicPartition, int] | None = None) -> None:
+        """Continue from these positions. Prefetched messages are kept for positions that are unchanged.
+
+        `until` has limits: records from such an offset on are not taken. To change limits, call `rest` first.
+        """
         if self._at == positions and not self.trouble:
             return
         self._consumer = self._consumer or open_client("consumer", Consumer, self._config)
         new = {partition: at for partition, at in positions.items() if partition not in self._at}
         if self._at and not self.trouble and all(positions.get(p) == at for p, at in self._at.items()):
             self._at |= new
+            self._until.update(until or {})
             self._consumer.incremental_assign([ClientPartition(*partition, at) for partition, at in new.items()])
             return
         self.rest()
-        self._at = dict(positions)
+        self._at, self._until = dict(positions), dict(until or {})
         self._consumer.assign([ClientPartition(*partition, at) for partition, at in positions.items()])
 
     def wait(self, seconds: float, most: int = _AT_ONCE) -> None:
@@ -104,7 +112,8 @@ class Follower:
         """Leave the records of these partitions until the next call: their tasks have many records queued."""
         self._paused = partitions
         if self._consumer is not None and (again := self._stopped - partitions):
-            self._consumer.resume([ClientPartition(*partition) for partition in again])
+            if fetched := again - self._beyond:
+                self._consumer.resume([ClientPartition(*partition) for partition in fetched])
             self._stopped -= again
 
     def _stop_fetching(self, most: int) -> None:
@@ -134,10 +143,12 @@ class Follower:
         return any(end > self._at[partition] for partition, end in self._ends.items() if partition not in self._paused)
 
     def is_at_end(self, partition: TopicPartition) -> bool:
-        """Return True if all records of a partition were taken, according to the brokers' last answer."""
+        """Return True if all records of a partition were taken, up to its limit or its end by the brokers' last answer."""
         if partition in self._messages:
             return False
         at = self._at.get(partition, -1)
+        if at >= self._until.get(partition, math.inf):
+            return True
         if self._ends.get(partition, -1) >= at or self._consumer is None:
             return True
         # The end-of-partition event comes later than the last record. The high watermark comes with the record.
@@ -178,21 +189,28 @@ class Follower:
 
     @property
     def lags(self) -> dict[TopicPartition, int]:
-        """The number of untaken records of each partition, by the brokers' last answer. Partitions without one are left out."""
+        """The number of untaken records of each partition, by the brokers' last answer. Partitions without one are left out.
+
+        Records beyond a limit do not count.
+        """
         found: dict[TopicPartition, int] = {}
         if self._consumer is None:
             return found
         for partition, at in self._at.items():
             known = self._consumer.get_watermark_offsets(ClientPartition(*partition), cached=True)
             if partition in self._ends or (known is not None and known[1] >= 0):
-                found[partition] = max(0, max(self._ends.get(partition, 0), known[1] if known is not None else 0) - at)
+                end = max(self._ends.get(partition, 0), known[1] if known is not None else 0)
+                found[partition] = max(0, min(end, self._until.get(partition, end)) - at)
         return found
 
     def rest(self) -> None:
         """Stop fetching until the next `follow`."""
         self.pause(frozenset())  # a paused partition would stay paused when it is followed again
         if self._consumer is not None and self._at:
+            if self._beyond:
+                self._consumer.resume([ClientPartition(*partition) for partition in self._beyond])
             self._consumer.unassign()
+        self._until, self._beyond = {}, set()
         self._at, self._messages, self._bytes, self._ends, self.trouble = {}, {}, {}, {}, {}
         self._paused, self._stopped = frozenset(), set()
 
@@ -205,7 +223,7 @@ class Follower:
         if self._consumer is not None:
             close_within("a consumer", self._consumer.close)
         self._consumer = None
-        self._at, self._messages, self._bytes, self._ends = {}, {}, {}, {}
+        self._at, self._messages, self._bytes, self._ends, self._until, self._beyond = {}, {}, {}, {}, {}, set()
 
     def _take_in_all(self, messages: Sequence[Message]) -> None:
         """Read messages run by run: responses have many messages of one partition together."""
@@ -218,11 +236,23 @@ class Follower:
         while start < len(messages):
             stop = end_of_run(partitions, start)
             partition = TopicPartition(partitions[start][1], partitions[start][0])
-            if messages[start].offset() >= self._at.get(partition, math.inf):
-                self._messages.setdefault(partition, []).extend(messages[start:stop])
-                self._bytes[partition] = self._bytes.get(partition, 0) + sum(map(len, messages[start:stop]))
+            end = stop
+            if messages[stop - 1].offset() >= self._until.get(partition, math.inf):
+                end = bisect_left(messages, self._until[partition], start, stop, key=Message.offset)
+            if end > start and messages[start].offset() >= self._at.get(partition, math.inf):
+                self._messages.setdefault(partition, []).extend(messages[start:end])
+                self._bytes[partition] = self._bytes.get(partition, 0) + sum(map(len, messages[start:end]))
                 self._ends.pop(partition, None)
+            if end < stop:
+                self._reach_limit(partition)
             start = stop
+
+    def _reach_limit(self, partition: TopicPartition) -> None:
+        """A record at or beyond the limit of a partition has come: it is not taken, and no other is fetched."""
+        self._ends[partition] = self._until[partition]
+        if self._consumer is not None and partition not in self._beyond:
+            self._beyond.add(partition)
+            self._consumer.pause([ClientPartition(*partition)])
 
     def _take_in(self, message: Message) -> None:
         error = message.error()
@@ -232,11 +262,13 @@ class Follower:
             return
         partition = TopicPartition(message.topic(), message.partition())
         if error is None:
-            if message.offset() >= self._at.get(partition, message.offset() + 1):
+            if partition in self._at and message.offset() >= self._until.get(partition, math.inf):
+                self._reach_limit(partition)
+            elif message.offset() >= self._at.get(partition, message.offset() + 1):
                 self._messages.setdefault(partition, []).append(message)
                 self._bytes[partition] = self._bytes.get(partition, 0) + len(message)
                 self._ends.pop(partition, None)
         elif error.code() == KafkaError._PARTITION_EOF:
-            self._ends[partition] = message.offset()
+            self._ends[partition] = min(message.offset(), self._until.get(partition, message.offset()))
         elif error.fatal() or not error.retriable():
             self.trouble[partition] = error.str()

@@ -27,6 +27,7 @@ from penstock.kafka.consumer_protocol import assignment_user_data, subscription_
 from penstock.kafka.member_clients import open_member_client
 from penstock.kafka.member_codec import AssignmentFrame, MemberFrame
 from penstock.kafka.members import Decision, MemberInfo
+from penstock.runtime.offset_metadata import OffsetAndMetadata, from_committed
 
 _PATIENCE = 30.0
 _ANSWER_SECONDS = 90.0  # the client may need request.timeout.ms (30 s by default) twice
@@ -98,13 +99,22 @@ class Groups:
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """Return all committed offsets of a group."""
+        return {partition: some.offset for partition, some in self.committed_with_metadata(group).items()}
+
+    def committed_with_metadata(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return all committed offsets of a group with their metadata."""
         try:
             found = self._ask(lambda: self._client.list_group_offsets([group]), f"offsets of group {group} could not be read")
         except BrokerError as exc:
             if isinstance(exc.__cause__, GroupIdNotFoundError):
                 return {}
             raise
-        return {TopicPartition(p.topic, p.partition): o.offset for p, o in found.get(group, {}).items() if o.offset >= 0}
+        # What confluent-kafka commits in a transaction has the text's closing zero byte in it.
+        return {
+            TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, from_committed((o.metadata or "").rstrip("\0")))
+            for p, o in found.get(group, {}).items()
+            if o.offset >= 0
+        }
 
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets for a group without members."""

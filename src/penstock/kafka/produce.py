@@ -202,6 +202,7 @@ class ThreadProducer:
                 done += 1
                 if not done % _CHUNK:
                     self._producer.poll(0)
+            self._producer.poll(0)
         except (BufferError, KafkaException):
             pass
         return done

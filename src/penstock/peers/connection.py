@@ -26,7 +26,7 @@ from penstock.peers.session import (
 )
 from penstock.query.metadata import HostInfo
 from penstock.query.server_tls import peer_connection
-from penstock.runtime.queries.patience import current
+from penstock.runtime.queries.deadline import current
 
 FORWARDED = "X-Penstock-Forwarded"
 """Marks requests between instances: the instance answers from its local state only."""

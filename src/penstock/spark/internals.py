@@ -601,3 +601,8 @@ def dataframe_over_table(spark: Any, java_class: Any, source: str, schema: str, 
     none = jvm.scala.Option.empty()
     relation = jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.create(table, none, none)
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, relation), spark)
+
+
+def analyzed_plan(frame: DataFrame) -> str:
+    """What a DataFrame asks for, as Spark has understood it: text with numbered columns (`name#12`)."""
+    return str(frame._jdf.queryExecution().analyzed().toString())

@@ -20,6 +20,7 @@ from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.identity import Identity
 from penstock.spark.plan import Plan
 from penstock.spark.raised import Raised, shortened
+from penstock.spark.staged_history import Staged
 from penstock.topology.specs import GlobalTopology
 
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
@@ -41,6 +42,8 @@ class Application:
     import_path: tuple[str, ...] = ()
     query_key: bytes = field(default=b"", repr=False)
     identity: Identity | None = field(default=None, repr=False)
+    staged: Staged = field(default_factory=dict, repr=False)
+    """The history of source partitions that is read before their topics."""
 
     def transactional_id(self, thread: int) -> str:
         """Return the transactional id of a thread. Reopening the thread aborts the transaction left open under it."""
@@ -78,6 +81,8 @@ class Residency:
     max_records: int = 500_000
     drains: bool = False
     """True if only repartition topics are read: the application is about to close."""
+    until: Mapping[TopicPartition, int] | None = None
+    """In a backfill: the end offset of each source partition."""
     application: bytes | None = field(default=None, repr=False)  # contains the application's secrets
     executor: str | None = None
 

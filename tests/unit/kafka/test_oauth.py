@@ -172,7 +172,9 @@ def test_should_name_the_provider_that_gives_no_token() -> None:
         raise RuntimeError("the vault is sealed")
 
     settings = admin_config(config(**BASE, **{"sasl.oauthbearer.token.provider": sealed}), "client")
-    with pytest.raises(BrokerAccessError, match=r"Getting a token from the token provider tests\.unit\.kafka\.test_oauth\..*sealed failed.*vault"):
+    with pytest.raises(
+        BrokerAccessError, match=r"Getting a token from the token provider tests\.unit\.kafka\.test_oauth\..*sealed failed.*vault"
+    ):
         open_client("admin client", AdminClient, settings)
 
 

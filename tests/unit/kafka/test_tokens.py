@@ -94,9 +94,7 @@ def test_should_take_what_providers_return(given: Any, token: Token, clock: Cloc
     ],
 )
 def test_should_say_what_is_wrong_with_a_token_and_not_show_it(given: Any, message: str, clock: Clock) -> None:
-    with pytest.raises(
-        BrokerAccessError, match=f"the token provider shop.tokens returned an invalid token.*{message}"
-    ) as e:
+    with pytest.raises(BrokerAccessError, match=f"the token provider shop.tokens returned an invalid token.*{message}") as e:
         TokenSource("the token provider shop.tokens", lambda: given).current()
     assert "s3cret" not in f"{e.value!r} {e.value.__cause__!r}"
 
@@ -122,10 +120,7 @@ def test_should_go_on_with_a_token_that_is_good_while_there_is_no_other(clock: C
     source.current()
     clock.now += 90
     assert source.current().value == "one"
-    assert (
-        "shop.tokens failed: RuntimeError: the vault is sealed. The last token is valid for another 10 s"
-        in caplog.text
-    )
+    assert "shop.tokens failed: RuntimeError: the vault is sealed. The last token is valid for another 10 s" in caplog.text
     clock.now += 9.5
     with pytest.raises(BrokerAccessError, match="RuntimeError: the vault is sealed") as caught:
         source.current()
@@ -137,7 +132,9 @@ def test_should_try_again_what_may_pass() -> None:
     assert TokenSource("it", provider).current(30.0).value == "one"
     assert provider.asked == 3
     impatient = TokenSource("the token provider it", Scripted(ConnectionRefusedError("away")))
-    with pytest.raises(BrokerError, match="Getting a token from the token provider it failed: ConnectionRefusedError: away") as caught:
+    with pytest.raises(
+        BrokerError, match="Getting a token from the token provider it failed: ConnectionRefusedError: away"
+    ) as caught:
         impatient.current()
     assert not isinstance(caught.value, BrokerAccessError)
 

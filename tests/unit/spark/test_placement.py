@@ -43,7 +43,7 @@ def test_should_wait_for_a_cluster_that_grows_and_say_so(
 
 
 def test_should_give_up_on_a_cluster_that_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NoExecutorsError, match="within 600 s. Check that the cluster is up"):
+    with pytest.raises(NoExecutorsError, match=r"within 600 s\. Check that the cluster is up"):
         wait_for_executors(_Cluster(monkeypatch, comes_at=1e9).context, 600.0)
 
 

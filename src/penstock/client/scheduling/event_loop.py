@@ -19,6 +19,7 @@ from functools import partial
 
 from penstock.client.replicas.local_replicas import LocalReplicas
 from penstock.client.scheduling.assignments import Assignments
+from penstock.client.scheduling.bounded_run import BoundedRun, InputEnds
 from penstock.client.scheduling.draining import Draining
 from penstock.client.scheduling.event_queue import TICK, Background, EventQueue
 from penstock.client.scheduling.events import Events
@@ -60,6 +61,7 @@ class EventLoop:
         offsets: TaskOffsets,
         events: Events,
         executor: Executor | None = None,
+        ends: InputEnds | None = None,
     ) -> None:
         self._jobs, self._events = jobs, events
         always = config["task.spread"] == "always" or config["num.stream.threads"] is not None
@@ -74,8 +76,9 @@ class EventLoop:
         self._upgrade = VectorUpgrade(self.assignments, self._background)
         self._roster = ThreadRoster(config, self.tasks, jobs, self._background)
         common = config, self.tasks, jobs, events
-        self._supervisor = ThreadSupervisor(*common, self.assignments, self._run, self._background, self._roster)
-        self._idle = IdlePolling(config, self.tasks, admin, self._run, self._background, self._supervisor)
+        self.bounded = BoundedRun(self.tasks, admin, self._run, self._background, ends)
+        self._supervisor = ThreadSupervisor(*common, self.assignments, self._run, self._background, self._roster, self.bounded)
+        self._idle = IdlePolling(config, self.tasks, admin, self._run, self._background, self._supervisor, self.bounded)
         self._draining = Draining(config, self.tasks, admin, self._run, self._background)
         self._housekeeping = Housekeeping(*common, admin, self.assignments, self._background, self._supervisor)
         self._supervisor.on_begun = self._housekeeping.look_for_places
@@ -314,6 +317,7 @@ class EventLoop:
         guarded(None, self._idle.look)
         guarded(None, self._housekeeping.look)
         guarded(None, self._tell_state)
+        guarded(None, self.bounded.look)
 
     def _follow_assignments(self) -> None:
         """Adopt the last assignment: change threads, adopt and give up tasks, read offsets of new ones."""

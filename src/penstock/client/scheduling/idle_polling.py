@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from penstock.client.scheduling.backoff import Backoff
+from penstock.client.scheduling.bounded_run import BoundedRun
 from penstock.client.scheduling.event_queue import Background
 from penstock.client.scheduling.failures import is_transient
 from penstock.client.scheduling.run_state import RunState
@@ -39,9 +40,10 @@ class IdlePolling:
         run: RunState,
         background: Background,
         supervisor: ThreadSupervisor,
+        bounded: BoundedRun,
     ) -> None:
         self._tasks, self._admin, self._run = tasks, admin, run
-        self._background, self._supervisor = background, supervisor
+        self._background, self._supervisor, self._bounded = background, supervisor, bounded
         self._timeout = config["task.timeout.ms"] / 1000
         self._committed_globals = reads_committed(global_consumer_config(config, "global"))
         self._asking: Future[_Ends] | None = None
@@ -78,4 +80,5 @@ class IdlePolling:
             _log.warning("Reading the ends of logs failed. Trying again: %s", exc)
             return
         changed, self._globals = ends.globals != self._globals, ends.globals
-        self._supervisor.wake(threads, ends.inputs, all_of_them=changed)
+        inputs = self._bounded.clip(ends.inputs, self._tasks.positions())
+        self._supervisor.wake(threads, inputs, all_of_them=changed)

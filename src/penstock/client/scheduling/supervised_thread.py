@@ -61,6 +61,8 @@ class Job:
     """True if it runs the loop. A residency of 0 seconds only opens and closes tasks."""
     drains: bool = False
     """True if it reads only repartition topics."""
+    is_bounded: bool = False
+    """True if it reads only up to the ends of a backfill."""
     started: float = field(default_factory=monotonic)
     is_called_back: bool = False
     has_reported: bool = False

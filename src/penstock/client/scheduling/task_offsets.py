@@ -12,6 +12,7 @@ from penstock.kafka.admin import Admin
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.messages import TaskStart
 from penstock.spark.plan import Plan
+from penstock.spark.staged_history import Staged, history_rows
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.offset_reset import AutoOffsetReset
 
@@ -34,10 +35,13 @@ class TaskOffsets:
         clock: Clock,
         *,
         committed_only: bool,
+        staged: Staged | None = None,
     ) -> None:
         self.plan, self.admin, self.read_committed = plan, admin, committed
         self._group, self._builder, self._default_reset = group, builder, default_reset
         self._clock, self._committed_only = clock, committed_only
+        self.staged: Staged = staged or {}
+        """The history that is read before some partitions; where their topics take over is fixed."""
         self._acknowledged: dict[TopicPartition, int] = {}
         """This instance's own commits for partitions that were given up or are read again."""
 
@@ -50,14 +54,25 @@ class TaskOffsets:
         inputs = {task: self.plan.inputs(task) for task in tasks}
         partitions = [partition for some in inputs.values() for partition in some]
         committed = dict(self.read_committed(partitions)) if partitions else {}
+        self._check_histories(committed)
         self._warn_of_forgotten(partitions, committed)
         self._fit(committed)
-        begins = self.starts([partition for partition in partitions if partition not in committed])
+        missing = [partition for partition in partitions if partition not in committed]
+        begins = self.starts([partition for partition in missing if partition not in self.staged])
+        begins |= {partition: self.staged[partition].end for partition in missing if partition in self.staged}
         begins |= {partition: some.offset for partition, some in committed.items()}
         return {
             task: TaskStart({p: committed[p] for p in some if p in committed}, {p: begins[p] for p in some})
             for task, some in inputs.items()
         }
+
+    def _check_histories(self, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for partition, some in committed.items():
+            if partition not in self.staged and history_rows(some) is not None:
+                raise StreamsError(
+                    f"the history of {partition} is not read to its end, and its source has none any more: give it the history "
+                    "again, or reset the application (penstock reset)"
+                )
 
     def note_given_up(self, committed: Mapping[TopicPartition, OffsetAndMetadata], loaded: Mapping[TopicPartition, int]) -> None:
         """Keep this instance's commits of a task that is given up."""
@@ -78,9 +93,13 @@ class TaskOffsets:
                 )
 
     def _fit(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Check committed offsets against their logs. The reset policy replaces those outside."""
+        """Check committed offsets against their logs. The reset policy replaces those outside.
+
+        A position in history is not checked: the topic is checked when it takes over.
+        """
         lost = {}
-        for partition, log in self.admin.log_bounds(list(committed), False, reachable=True).items() if committed else ():
+        asked = [partition for partition, some in committed.items() if history_rows(some) is None]
+        for partition, log in self.admin.log_bounds(asked, False, reachable=True).items() if asked else ():
             reason = log.misfit(committed[partition].offset)
             if reason is not None:
                 lost[partition] = f"offset {committed[partition].offset} is committed for {partition}, but {reason}"

@@ -86,6 +86,7 @@ class TaskSpread:
 
     def __init__(self, always: bool = False, now: Callable[[], float] = monotonic) -> None:
         self._always = always
+        self._held: bool | None = None
         self._now = now
         self._batches: deque[_Batches] = deque()
         self._is_warm = False
@@ -116,6 +117,8 @@ class TaskSpread:
         Moves are dear if state has to be copied to another host. With wall-clock punctuators tasks are spread once and not
         gathered again: each move reschedules the punctuators, so a fluctuating load could keep them from firing.
         """
+        if self._held is not None:
+            return self._held
         if self._always:
             return True
         now = self._now()
@@ -134,6 +137,18 @@ class TaskSpread:
         if not self._always:
             self._always = self.is_spread = True
             self.reason = reason
+
+    def hold(self, reason: str, *, spread: bool) -> None:
+        """Spread or gather the tasks until `let_go`, whatever the load is; not if they are always spread."""
+        if not self._always:
+            self._held = self.is_spread = spread
+            self.reason = reason
+
+    def let_go(self) -> None:
+        """Follow the load from now on; tasks that are spread stay so until there has long been little to do."""
+        if self._held is not None:
+            self._held, self._since = None, self._now()
+            self.is_spread = self.is_spread or self._always
 
     def forget(self) -> None:
         """Reset the spread when only one thread remains."""

@@ -19,6 +19,7 @@ from functools import partial
 
 from penstock.client.scheduling.assignments import Assignments
 from penstock.client.scheduling.backoff import Backoff
+from penstock.client.scheduling.bounded_run import BoundedRun
 from penstock.client.scheduling.event_queue import TICK, Background
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.failures import ThreadLostError, error_of, is_transient
@@ -42,6 +43,8 @@ _log = logging.getLogger(__name__)
 _LONGEST, _GIVE_WAY_AFTER, _IDLE_SECONDS = 30.0, 2.0, 5.0
 # A draining thread ends sooner: brokers report the end of a partition within 100 ms.
 _DRAINED_AFTER = 0.3
+# So does a backfilling thread: a backfill is complete only when no thread is resident.
+_BOUNDED_IDLE = 1.0
 # The delay of the first report, which has the open tasks, and the interval of later ones.
 _FIRST_REPORT, _REPORT_EVERY = 0.05, 1.0
 # Spark ends workers that are idle for a minute, with their state in memory.
@@ -65,9 +68,11 @@ class ThreadSupervisor:
         run: RunState,
         background: Background,
         roster: ThreadRoster,
+        bounded: BoundedRun,
     ) -> None:
         self._config, self._tasks, self._jobs, self._events = config, tasks, jobs, events
         self._assignments, self._run, self._background, self._roster = assignments, run, background, roster
+        self._bounded = bounded
         self._commit_seconds = config["commit.interval.ms"] / 1000
         self._hangs_after = max_poll_seconds(config)
         self._longest = min(_LONGEST, self._hangs_after / 4)
@@ -156,7 +161,7 @@ class ThreadSupervisor:
 
     def _has_work(self, thread: SupervisedThread, wanted: frozenset[TaskId]) -> bool:
         """Return True if the loop should run: tasks restore, or records may wait."""
-        if not self._run.may_process or not (wanted or self.globals):
+        if not self._run.may_process or not (wanted or self.globals) or self._bounded.holds_back:
             return False
         if self._run.is_draining:
             return thread.has_unread
@@ -184,7 +189,8 @@ class ThreadSupervisor:
         self._tasks.opening(thread, wanted)
         thread.is_doubted = thread.is_idle = thread.gives_way = thread.has_unread = False
         drains = processes and self._run.is_draining
-        job = thread.job = Job(self._number, wanted, generation, processes, drains)
+        until = self._bounded.of_tasks(wanted) if processes else None
+        job = thread.job = Job(self._number, wanted, generation, processes, drains, until is not None)
         job.report_at = job.started + _FIRST_REPORT
         future = self._jobs.reside(
             thread.index,
@@ -192,10 +198,11 @@ class ThreadSupervisor:
             self._tasks.starts(wanted),
             group_metadata,
             seconds=self._longest if processes else 0.0,
-            idle_seconds=_DRAINED_AFTER if drains else _IDLE_SECONDS,
+            idle_seconds=_DRAINED_AFTER if drains else _IDLE_SECONDS if until is None else _BOUNDED_IDLE,
             commit_seconds=self._commit_seconds,
             max_records=min(self._most_records, thread.most_records or self._most_records),
             drains=drains,
+            until=until,
         )
         self._background.then(future, self._answered, thread, job)
 
@@ -248,7 +255,7 @@ class ThreadSupervisor:
         membership = self._assignments.membership
         if not self._run.may_process or membership is None or membership.generation != job.generation:
             return True
-        if job.drains is not self._run.is_draining:
+        if job.drains is not self._run.is_draining or job.is_bounded is not self._bounded.is_active:
             return True
         return self._tasks.to_own(thread) != job.tasks
 

@@ -23,10 +23,10 @@ from penstock.query.columns import as_json, from_json, is_text, sql_type
 from penstock.query.metadata import HostInfo
 from penstock.query.table_read import ALL, TableRead, key_format_of
 from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of, schema_of
+from penstock.runtime.queries.deadline import until_deadline
 from penstock.runtime.queries.entries import MAX_TIME, Entry, entries_for, entry
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
-from penstock.runtime.queries.patience import patiently
 from penstock.serdes.codecs import parse_json
 from penstock.serdes.serde import as_serializer
 
@@ -191,7 +191,7 @@ class Answers:
         for partition in here:
             with partition.lease() as lease:
                 starts = (
-                    one for one in patiently(entries_for(store, lease.store, read)) if low <= (one.window_start or 0) <= high
+                    one for one in until_deadline(entries_for(store, lease.store, read)) if low <= (one.window_start or 0) <= high
                 )
                 for one in islice(starts, _MOST_WINDOWS):
                     oldest.add(one)
@@ -263,7 +263,7 @@ def _arrow_stream(store: ReadableStore, leases: list[Lease], columns: Columns, r
         yield b""
         with pa.ipc.new_stream(sink, schema_of(columns)) as writer:
             for lease in leases:
-                for batch in batches_of(patiently(entries_for(store, lease.store, read)), columns):
+                for batch in batches_of(until_deadline(entries_for(store, lease.store, read)), columns):
                     writer.write_batch(batch)
                     yield sink.getvalue()
                     sink.seek(0)
@@ -356,7 +356,7 @@ def _get(typed: Any, store: ReadableStore, key: Any, parameters: Parameters) -> 
 
 def _page(typed: Any, store: ReadableStore, low: Any, high: Any) -> Iterator[tuple[bytes, Any, Json | None]]:
     with typed.range(low, high) as entries:
-        for key, value in patiently(entries):
+        for key, value in until_deadline(entries):
             found, shown = entry(key, value, store.values), as_json(key)
             answer = {"key": shown, "value": as_json(found.value)}
             yield _raw(store, key), shown, answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}
@@ -430,7 +430,7 @@ def size_of(entry: Json) -> int:
 def _windows(typed: Any, store: ReadableStore, key: Any, low: int, high: int) -> Iterator[Json]:
     if store.kind == "session":
         with typed.find_sessions(key, low, high) as sessions:
-            for windowed, value in patiently(sessions):
+            for windowed, value in until_deadline(sessions):
                 found = entry(key, value, store.values, session=True)
                 yield {
                     "key": as_json(key),
@@ -441,7 +441,7 @@ def _windows(typed: Any, store: ReadableStore, key: Any, low: int, high: int) ->
         return
     size = store.window_size or 0
     with typed.fetch_range(key, low, high) as windows:
-        for start, value in patiently(windows):
+        for start, value in until_deadline(windows):
             found = entry(key, value, store.values)
             answer = {"key": as_json(key), "start": start, "end": min(start + size, MAX_TIME), "value": as_json(found.value)}
             yield answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}

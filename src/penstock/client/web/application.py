@@ -16,7 +16,6 @@ from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
 from penstock.client.web.asgi import App
-from penstock.client.web.deadline import Deadline
 from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.events import Viewers
 from penstock.client.web.everywhere import BEYOND_HOME
@@ -28,12 +27,13 @@ from penstock.client.web.page import ASSETS, PAGE, POLICY
 from penstock.client.web.peer_gate import PeerGate
 from penstock.client.web.responses import NO_STORE, dump, error_response, failed, metrics_route, read_in, refused
 from penstock.client.web.rooms import Room
+from penstock.client.web.time_limit import TimeLimit
 from penstock.client.web.topics import TopicRecords
 from penstock.errors import PenstockError
 from penstock.peers.connection import FORWARDED
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
-from penstock.runtime.queries.patience import Patience
+from penstock.runtime.queries.deadline import Deadline
 
 _log = logging.getLogger(__name__)
 
@@ -167,14 +167,14 @@ class WebApplication:
         return self._starting() if self._parts is None else self._parts.document()
 
     async def _for_viewers(self, call: Callable[[], Any]) -> Any:
-        patience = Patience(REQUEST_SECONDS)
+        deadline = Deadline(REQUEST_SECONDS)
         try:
-            async with Deadline(patience.seconds):
-                return await self._rooms["page"].run("", patience, call)
+            async with TimeLimit(deadline.seconds):
+                return await self._rooms["page"].run("", deadline, call)
         except TimeoutError as exc:
             raise HttpError(503, "the application takes long to tell how it is") from exc
         finally:
-            patience.give_up()
+            deadline.give_up()
 
     def _list_letters(self, request: Request, forwarded: bool) -> Any:
         return self._letters.list(request.query_params.get("topic"))
@@ -227,10 +227,10 @@ class WebApplication:
             return error_response(HttpError(503, f"{_TABLES} tables are being read; ask again later"))
         self._tables += 1
         name, parameters = request.path_params["store"], _parameters(request)
-        patience = Patience(REQUEST_SECONDS)
+        deadline = Deadline(REQUEST_SECONDS)
         try:
             parts = await self._read(
-                "tables", request, patience, lambda: _opened(self._answers.table(name, parameters), patience)
+                "tables", request, deadline, lambda: _opened(self._answers.table(name, parameters), deadline)
             )
         except Exception as exc:  # noqa: BLE001 - sent to the client
             self._tables -= 1
@@ -238,7 +238,7 @@ class WebApplication:
         except BaseException:
             self._tables -= 1
             raise
-        return _Parts(parts, patience, lambda call: self._read("tables", request, patience, call), self._table_sent)
+        return _Parts(parts, deadline, lambda call: self._read("tables", request, deadline, call), self._table_sent)
 
     def _table_sent(self) -> None:
         self._tables -= 1
@@ -285,14 +285,14 @@ class WebApplication:
         return endpoint
 
     async def _in_thread(self, kind: str, request: Request, call: Callable[[], Any]) -> Any:
-        patience = Patience(REQUEST_SECONDS)
+        deadline = Deadline(REQUEST_SECONDS)
         try:
-            return await self._read(kind, request, patience, call)
+            return await self._read(kind, request, deadline, call)
         finally:
-            patience.give_up()
+            deadline.give_up()
 
-    async def _read(self, kind: str, request: Request, patience: Patience, call: Callable[[], Any]) -> Any:
-        return await read_in(self._rooms[kind], request, patience, call)
+    async def _read(self, kind: str, request: Request, deadline: Deadline, call: Callable[[], Any]) -> Any:
+        return await read_in(self._rooms[kind], request, deadline, call)
 
 
 class _Table:
@@ -322,12 +322,12 @@ class _Table:
                 self._reading.release()
 
 
-def _opened(parts: Generator[bytes, None, None], patience: Patience) -> _Table:
+def _opened(parts: Generator[bytes, None, None], deadline: Deadline) -> _Table:
     """Return the table. If its client has already disconnected, close it."""
     table = _Table(parts)
-    if patience.is_over:
+    if deadline.is_over:
         table.close()
-        patience.check()
+        deadline.check()
     return table
 
 
@@ -343,13 +343,13 @@ class _Parts(Response):
     def __init__(
         self,
         parts: _Table,
-        patience: Patience,
+        deadline: Deadline,
         read: Callable[[Callable[[], Any]], Awaitable[Any]],
         on_end: Callable[[], None],
     ) -> None:
         super().__init__(headers=NO_STORE)
         del self.headers["content-length"]
-        self._parts, self._patience, self._read, self._on_end = parts, patience, read, on_end
+        self._parts, self._deadline, self._read, self._on_end = parts, deadline, read, on_end
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -361,7 +361,7 @@ class _Parts(Response):
             _log.info("a table was not sent to its end: %s", exc)
         finally:
             self._on_end()
-            self._patience.give_up()
+            self._deadline.give_up()
             self._parts.close()
 
 

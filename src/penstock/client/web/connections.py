@@ -24,8 +24,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.client.web.guard import PATIENCE, SEND_SECONDS
-from penstock.runtime.queries.patience import Patience
+from penstock.client.web.guard import DEADLINE, SEND_SECONDS
+from penstock.runtime.queries.deadline import Deadline
 
 _log = logging.getLogger(__name__)
 
@@ -116,9 +116,9 @@ class Connection(H11Protocol):
         self._next_request_is_due = False
         super().connection_lost(exc)
         self._on_lost(self)
-        patience = self.scope.get(PATIENCE) if self.scope else None
-        if isinstance(patience, Patience):
-            patience.give_up()
+        deadline = self.scope.get(DEADLINE) if self.scope else None
+        if isinstance(deadline, Deadline):
+            deadline.give_up()
 
 
 class ConnectionServer(uvicorn.Server):

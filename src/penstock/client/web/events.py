@@ -17,9 +17,9 @@ from starlette.responses import Response
 from penstock.client.web.console import now_ms
 from penstock.client.web.differences import difference
 from penstock.client.web.errors import HttpError
-from penstock.client.web.guard import PATIENCE
+from penstock.client.web.guard import DEADLINE
 from penstock.client.web.responses import NO_STORE
-from penstock.runtime.queries.patience import Patience
+from penstock.runtime.queries.deadline import Deadline
 
 _log = logging.getLogger(__name__)
 
@@ -145,9 +145,9 @@ class _Stream(Response):
         self._viewers = viewers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        gone, patience = asyncio.Event(), Patience(_LONGEST_SECONDS)
-        patience.on_give_up = gone.set
-        scope[PATIENCE] = patience  # cancelled when the client disconnects
+        gone, deadline = asyncio.Event(), Deadline(_LONGEST_SECONDS)
+        deadline.on_give_up = gone.set
+        scope[DEADLINE] = deadline  # cancelled when the client disconnects
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
 
         async def pass_on(event: bytes) -> None:

@@ -16,7 +16,7 @@ from penstock.peers.connection import PeerConnection
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
 from penstock.query.server_tls import ServerTls, distrust
-from penstock.runtime.queries.patience import current
+from penstock.runtime.queries.deadline import current
 
 _TIMEOUT = 5.0
 _DOWN_SECONDS = 0.5

@@ -9,9 +9,9 @@ from typing import Any
 
 from penstock.client.web import cross_site
 from penstock.client.web.asgi import App, Receive, Scope, Send
-from penstock.client.web.deadline import Deadline
 from penstock.client.web.page import ASSETS
 from penstock.client.web.peer_gate import PeerGate
+from penstock.client.web.time_limit import TimeLimit
 from penstock.peers.addresses import is_loopback
 
 MAX_TARGET = 8_192
@@ -33,8 +33,8 @@ SEND_SECONDS = 20.0
 TABLE_SECONDS = 600.0
 VIEWER_SECONDS = 12 * 3600.0
 
-PATIENCE = "penstock.patience"
-"""The scope's key of the request's `Patience`, which ends when the client disconnects."""
+DEADLINE = "penstock.deadline"
+"""The scope's key of the request's `Deadline`, which ends when the client disconnects."""
 
 EVENTS_PATH = "/api/events"
 
@@ -97,7 +97,7 @@ class Guard:
             longer = VIEWER_SECONDS if kind == "viewers" else TABLE_SECONDS if scope["path"].endswith("/table") else None
             sending = _PatientSend(send, None if longer is None else SEND_SECONDS, slot)
             try:
-                async with Deadline(longer or REQUEST_SECONDS + SEND_SECONDS):
+                async with TimeLimit(longer or REQUEST_SECONDS + SEND_SECONDS):
                     await self._app(scope, receive, sending)
             except TimeoutError:
                 if not sending.started:
@@ -206,7 +206,7 @@ class _PatientSend:
         if self._seconds is None:
             await self._send(message)
         else:
-            async with Deadline(self._seconds):
+            async with TimeLimit(self._seconds):
                 await self._send(message)
 
 

@@ -13,12 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.client.metrics.prometheus import CONTENT_TYPE
-from penstock.client.web.deadline import Deadline
 from penstock.client.web.errors import HttpError, http_error
-from penstock.client.web.guard import PATIENCE, REQUEST_SECONDS
+from penstock.client.web.guard import DEADLINE, REQUEST_SECONDS
 from penstock.client.web.rooms import Room
+from penstock.client.web.time_limit import TimeLimit
 from penstock.errors import PenstockError
-from penstock.runtime.queries.patience import Patience
+from penstock.runtime.queries.deadline import Deadline
 
 _log = logging.getLogger(__name__)
 
@@ -51,31 +51,31 @@ async def failed(request: Request, exc: Exception) -> Response:
     return error_response(HttpError(500, "the query failed; see the application's log"))
 
 
-async def read_in(room: Room, request: Request, patience: Patience, call: Callable[[], Any]) -> Any:
+async def read_in(room: Room, request: Request, deadline: Deadline, call: Callable[[], Any]) -> Any:
     """Read on a thread of a pool. At the deadline, or when the client disconnects, both client and thread are released."""
-    request.scope[PATIENCE] = patience
-    patience.renew()
+    request.scope[DEADLINE] = deadline
+    deadline.renew()
     try:
-        async with Deadline(patience.seconds):
-            return await room.run(request.path_params.get("store", ""), patience, call)
+        async with TimeLimit(deadline.seconds):
+            return await room.run(request.path_params.get("store", ""), deadline, call)
     except TimeoutError as exc:
-        patience.give_up()
-        raise HttpError(503, f"the answer took longer than {patience.seconds:.0f} s; ask for less, or later") from exc
+        deadline.give_up()
+        raise HttpError(503, f"the answer took longer than {deadline.seconds:.0f} s; ask for less, or later") from exc
 
 
 def metrics_route(room: Room, text: Callable[[], str]) -> Route:
     """Return the route `/metrics` for Prometheus."""
 
     async def prometheus(request: Request) -> Response:
-        patience = Patience(REQUEST_SECONDS)
+        deadline = Deadline(REQUEST_SECONDS)
         try:
-            found = await read_in(room, request, patience, text)
+            found = await read_in(room, request, deadline, text)
         except (HttpError, PenstockError) as exc:
             return error_response(http_error(exc))
         except Exception as exc:  # noqa: BLE001 - sent to the client, and logged
             return await failed(request, exc)
         finally:
-            patience.give_up()
+            deadline.give_up()
         return Response(found, media_type=CONTENT_TYPE, headers=NO_STORE)
 
     return Route("/metrics", prometheus)

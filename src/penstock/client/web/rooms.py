@@ -1,6 +1,6 @@
 """Thread pools for reads, a small one for each kind, so that no kind can use all threads.
 
-A read ends soon after its client has given up (`Patience`). A read that is stuck in an uninterruptible call keeps its thread;
+A read ends soon after its client has given up (`Deadline`). A read that is stuck in an uninterruptible call keeps its thread;
 other reads use the remaining threads of the pool, and other kinds have their own.
 """
 
@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from penstock.client.web.errors import HttpError
-from penstock.runtime.queries.patience import Patience
+from penstock.runtime.queries.deadline import Deadline
 
 
 class Room:
@@ -23,7 +23,7 @@ class Room:
     def __init__(self, kind: str, size: int, most: int) -> None:
         self._kind, self._size, self._most = kind, size, most
         self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"penstock-http-{kind}")
-        self._inside: dict[Future[Any], tuple[str, Patience]] = {}
+        self._inside: dict[Future[Any], tuple[str, Deadline]] = {}
         self._taken: Counter[str] = Counter()
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
 
@@ -32,22 +32,22 @@ class Room:
         """The number of reading threads."""
         return len(self._inside)
 
-    async def run(self, store: str, patience: Patience, call: Callable[[], Any]) -> Any:
+    async def run(self, store: str, deadline: Deadline, call: Callable[[], Any]) -> Any:
         """Run `call` on a free thread. Raises 503 at once if all threads are stuck."""
         if self._has_room(store):
             self._taken[store] += 1
         else:
             self._refuse_where_stuck(store)
-            await self._turn(store, patience)
+            await self._turn(store, deadline)
         loop = asyncio.get_running_loop()
         try:
-            future = self._threads.submit(_read, patience, call)
+            future = self._threads.submit(_read, deadline, call)
         except RuntimeError as exc:
             self._taken[store] -= 1
             raise HttpError(503, "the server is being closed") from exc
-        self._inside[future] = store, patience
+        self._inside[future] = store, deadline
         future.add_done_callback(lambda _: _on_loop(loop, self._leave, future))
-        return await _given_up_with(patience, asyncio.wrap_future(future))
+        return await _given_up_with(deadline, asyncio.wrap_future(future))
 
     def close(self) -> None:
         """Stop the threads."""
@@ -57,17 +57,17 @@ class Room:
         return self._taken.total() < self._size and self._taken[store] < self._most
 
     def _refuse_where_stuck(self, store: str) -> None:
-        stuck = [name for name, patience in self._inside.values() if patience.is_over]
+        stuck = [name for name, deadline in self._inside.values() if deadline.is_over]
         if len(stuck) >= self._size or stuck.count(store) >= self._most:
             raise HttpError(503, f"{len(stuck)} readers of {self._kind} are stuck; ask again later")
 
-    async def _turn(self, store: str, patience: Patience) -> None:
+    async def _turn(self, store: str, deadline: Deadline) -> None:
         """Wait for a thread and reserve it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = store, turn
         self._waiting.append(waiting)
         try:
-            await _given_up_with(patience, turn)
+            await _given_up_with(deadline, turn)
         except BaseException:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
@@ -92,19 +92,19 @@ class Room:
                 turn.set_result(None)
 
 
-def _read(patience: Patience, call: Callable[[], Any]) -> Any:
-    patience.check()
-    with patience:
+def _read(deadline: Deadline, call: Callable[[], Any]) -> Any:
+    deadline.check()
+    with deadline:
         return call()
 
 
-async def _given_up_with(patience: Patience, future: asyncio.Future[Any]) -> Any:
+async def _given_up_with(deadline: Deadline, future: asyncio.Future[Any]) -> Any:
     """Await a future that is cancelled when the reader gives up."""
-    patience.on_give_up = future.cancel
+    deadline.on_give_up = future.cancel
     try:
         return await future
     except asyncio.CancelledError:
-        if patience.given_up:
+        if deadline.given_up:
             raise HttpError(503, "the client has disconnected") from None
         raise
 

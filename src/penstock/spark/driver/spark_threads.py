@@ -20,7 +20,7 @@ from weakref import WeakSet
 
 from pyspark import SparkContext
 
-from penstock.ids import TaskId
+from penstock.ids import TaskId, TopicPartition
 from penstock.spark.driver.allocation import Allocation, count_of, request_executor
 from penstock.spark.driver.core_sharing import POOL, CoreWaits
 from penstock.spark.driver.placement import (
@@ -313,6 +313,7 @@ class SparkThreads:
         commit_seconds: float,
         max_records: int,
         drains: bool = False,
+        until: Mapping[TopicPartition, int] | None = None,
     ) -> Future[ThreadReport]:
         """Run a residency of a thread. The future has its last report.
 
@@ -335,6 +336,7 @@ class SparkThreads:
             commit_seconds,
             max_records,
             drains,
+            until,
             self._packed,
             found.executor,
         )

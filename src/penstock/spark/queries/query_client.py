@@ -14,9 +14,9 @@ from penstock.query.custom_queries import decode_result, encode_query
 from penstock.query.position import Position, PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import QueryResult
+from penstock.runtime.queries.deadline import current
 from penstock.runtime.queries.opening import CustomStore, ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
-from penstock.runtime.queries.patience import current
 from penstock.spark.messages import Application, ThreadReport
 from penstock.spark.queries.channel import GONE, Address, Channel, answer_of, connect
 from penstock.spark.queries.entry_forms import entries_of
@@ -280,10 +280,10 @@ def _ask_once(address: Address, application: Application, seconds: float, *reque
 def _ask(channel: Channel, *request: Any) -> tuple[Any, ...]:
     """Send a request and return the answer while the reader waits. If the reader gives up, the channel is closed."""
     channel.send(*request)
-    patience, deadline = current(), time.monotonic() + _ANSWER_SECONDS
+    deadline, until = current(), time.monotonic() + _ANSWER_SECONDS
     try:
-        while (left := deadline - time.monotonic()) > 0 and not channel.has_come(patience.step(left)):
-            patience.check()
+        while (left := until - time.monotonic()) > 0 and not channel.has_come(deadline.step(left)):
+            deadline.check()
     except StateStoreNotAvailableError:
         channel.close()
         raise

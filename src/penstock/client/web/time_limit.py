@@ -8,14 +8,14 @@ import asyncio
 from types import TracebackType
 
 
-class Deadline:
-    """`async with Deadline(5):` raises TimeoutError in its block after 5 seconds."""
+class TimeLimit:
+    """`async with TimeLimit(5):` raises TimeoutError in its block after 5 seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._expired = False
 
-    async def __aenter__(self) -> Deadline:
+    async def __aenter__(self) -> TimeLimit:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
