@@ -16,12 +16,12 @@ from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
 from penstock.client.web.asgi import App
+from penstock.client.web.dead_letters import DeadLetters
 from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.events import Viewers
 from penstock.client.web.everywhere import BEYOND_HOME
 from penstock.client.web.guard import EVENTS_PATH, MAX_BODY, REQUEST_SECONDS, Guard
 from penstock.client.web.headers import SafeHeaders
-from penstock.client.web.letters import Letters
 from penstock.client.web.openapi import openapi
 from penstock.client.web.page import ASSETS, PAGE, POLICY
 from penstock.client.web.peer_gate import PeerGate
@@ -71,7 +71,7 @@ class Parts(NamedTuple):
     metrics: Callable[[], str]
     document: Callable[[], dict[str, Any]]
     pause: Callable[[bool], dict[str, Any]]
-    letters: Letters | None = None
+    letters: DeadLetters | None = None
     topics: TopicRecords | None = None
 
 
@@ -100,7 +100,7 @@ class WebApplication:
             Route(EVENTS_PATH, self._events),
             Route("/api/app", self._json("status", lambda request, forwarded: self._begun.app_info())),
             Route("/api/settings", self._json("info", lambda request, forwarded: settings())),
-            Route("/api/dead-letters", self._json("letters", self._list_letters)),
+            Route("/api/dead-letters", self._json("letters", self._list_dead_letters)),
             Route(_REPLAY, self._replay, methods=["POST"]),
             Route(_PAUSE, self._pause(True), methods=["POST"]),
             Route(_RESUME, self._pause(False), methods=["POST"]),
@@ -176,11 +176,11 @@ class WebApplication:
         finally:
             deadline.give_up()
 
-    def _list_letters(self, request: Request, forwarded: bool) -> Any:
+    def _list_dead_letters(self, request: Request, forwarded: bool) -> Any:
         return self._letters.list(request.query_params.get("topic"))
 
     @property
-    def _letters(self) -> Letters:
+    def _letters(self) -> DeadLetters:
         letters = self._begun.letters
         if letters is None:
             raise HttpError(404, "dead letter topics cannot be read here")
