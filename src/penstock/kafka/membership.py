@@ -46,10 +46,10 @@ from penstock.errors import BrokerAccessError, BrokerError, ConfigError, TaskMig
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
-from penstock.kafka.farewell import leave_for
 from penstock.kafka.fenced_commit import commit_under
 from penstock.kafka.group_protocol import DEFAULT_LIMIT, NAME, AssignTasks, GroupProtocol, JoinedMember, RefusedError
 from penstock.kafka.groups import GroupStatus
+from penstock.kafka.leave_group import leave_group
 from penstock.kafka.member_clients import open_member_client
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, MemberIdentity, MemberInfo, Membership, Shares
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
@@ -67,7 +67,7 @@ _JOIN_TIMEOUT_MS = 5_000
 _REVOKE_STEP = 0.005
 _RETRY_SECONDS = 0.5
 _LEAVE_SECONDS = 60.0
-_FAREWELL_SECONDS = 20.0  # a broker that has just started loads its groups first
+_LEAVE_OLD_IDS_SECONDS = 20.0  # a broker that has just started loads its groups first
 _GRACE_SECONDS = 5.0  # added to the client's own limits, in case its loop is stuck
 
 # A refused member that joins with new data makes the whole group rebalance, so the delay between attempts grows.
@@ -138,7 +138,7 @@ class GroupMember:
         self._closing = threading.Event()
         self._leaves: bool | None = None
         self._consumer: KafkaConsumer | None = None
-        self._left_behind: set[str] = set()
+        self._old_ids: set[str] = set()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -320,7 +320,7 @@ class GroupMember:
         try:
             _look_after(consumer._coordinator, self)
             self._generation = lambda: consumer._coordinator._generation
-            self._take_leave(consumer)
+            self._leave_under_old_ids(consumer)
             self._subscribe(consumer)
             self._consumer = consumer
             while not self._closing.is_set():
@@ -333,21 +333,21 @@ class GroupMember:
                 self._announce(consumer)
         finally:
             self._consumer = None
-            self._leave_behind(consumer)
+            self._keep_old_id(consumer)
             with _leaving(consumer._coordinator, self._leaves):
                 consumer.close(autocommit=False, timeout_ms=5_000)
 
-    def _leave_behind(self, consumer: KafkaConsumer) -> None:
+    def _keep_old_id(self, consumer: KafkaConsumer) -> None:
         """Remember the old member id, unless this member is static and returns under the same id."""
         member_id = consumer._coordinator._generation.member_id
         if member_id and not self._closing.is_set() and not self._config.get("group_instance_id"):
-            self._left_behind.add(member_id)
+            self._old_ids.add(member_id)
 
-    def _take_leave(self, consumer: KafkaConsumer) -> None:
-        if self._left_behind:
+    def _leave_under_old_ids(self, consumer: KafkaConsumer) -> None:
+        if self._old_ids:
             coordinator = consumer._coordinator
-            coordinator._net.run(leave_for, coordinator, sorted(self._left_behind), _FAREWELL_SECONDS)
-            self._left_behind.clear()
+            coordinator._net.run(leave_group, coordinator, sorted(self._old_ids), _LEAVE_OLD_IDS_SECONDS)
+            self._old_ids.clear()
 
     def _serve(self, consumer: KafkaConsumer) -> None:
         """Handle requests. Wait briefly for the first one, so that a request does not wait for a poll."""
