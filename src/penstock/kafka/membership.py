@@ -45,6 +45,7 @@ from kafka.structs import TopicPartition as ClientPartition
 from penstock.errors import BrokerAccessError, BrokerError, ConfigError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within
+from penstock.kafka.client_logs import demote_client_logs
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
 from penstock.kafka.fenced_commit import commit_under
 from penstock.kafka.group_protocol import DEFAULT_LIMIT, NAME, AssignTasks, GroupProtocol, JoinedMember, RefusedError
@@ -54,7 +55,6 @@ from penstock.kafka.member_clients import open_member_client
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, MemberIdentity, MemberInfo, Membership, Shares
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.other_kinds import OtherKinds
-from penstock.kafka.quiet import keep_down
 from penstock.peers.proofs import PeerKeys
 from penstock.runtime.offset_metadata import OffsetAndMetadata, from_committed, to_committed
 
@@ -144,7 +144,7 @@ class GroupMember:
 
     def start(self) -> None:
         """Start joining. `on_assigned` is called when this member has joined."""
-        keep_down()
+        demote_client_logs()
         self._thread.start()
 
     def commit(
