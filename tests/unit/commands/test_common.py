@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from penstock.cli import app
-from penstock.commands.common import read_settings, show_table, streams_config, told_in_one_sentence
+from penstock.commands.common import read_settings, report_errors, show_table, streams_config
 from penstock.errors import BrokerError, ConfigError
 
 
@@ -90,7 +90,7 @@ def test_should_explain_every_command(command: str) -> None:
     ids=["use", "run", "interrupt"],
 )
 def test_should_end_with_a_code_that_tells_why(error: BaseException, code: int) -> None:
-    with pytest.raises(typer.Exit) as ended, told_in_one_sentence():
+    with pytest.raises(typer.Exit) as ended, report_errors():
         raise error
     assert ended.value.exit_code == code
 
