@@ -25,8 +25,8 @@ from penstock.client.web.headers import SafeHeaders
 from penstock.client.web.openapi import openapi
 from penstock.client.web.page import ASSETS, PAGE, POLICY
 from penstock.client.web.peer_gate import PeerGate
+from penstock.client.web.read_pools import ReadPool
 from penstock.client.web.responses import NO_STORE, dump, error_response, failed, metrics_route, read_in, refused
-from penstock.client.web.rooms import Room
 from penstock.client.web.time_limit import TimeLimit
 from penstock.client.web.topics import TopicRecords
 from penstock.errors import PenstockError
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 # Reads wait for disks and other instances, not for the CPU, so each kind needs few threads, most of which may be used by one
 # store. Requests of other instances have their own threads, because two instances that wait for each other would block for
 # ever. So have status and metrics, which are needed when something hangs.
-_ROOMS = {
+_POOLS = {
     "keys": (4, 3),
     "windows": (3, 2),
     "ranges": (3, 2),
@@ -92,7 +92,7 @@ class WebApplication:
         self._parts: Parts | None = None
         self._starting = starting
         self._tables = 0
-        self._rooms = {kind: Room(kind, *sizes) for kind, sizes in _ROOMS.items()}
+        self._pools = {kind: ReadPool(kind, *sizes) for kind, sizes in _POOLS.items()}
         self._viewers = Viewers(self._document, self._for_viewers)
         routes = [
             Route("/", self._page),
@@ -116,7 +116,7 @@ class WebApplication:
             Route("/api/stores/{store}/windows", self._json("windows", self._all_windows)),
             Route("/api/stores/{store}/windows/{key:path}", self._json("windows", self._windows)),
             Route("/api/stores/{store}/metadata/{key:path}", self._json("keys", self._metadata)),
-            metrics_route(self._rooms["metrics"], lambda: self._begun.metrics()),
+            metrics_route(self._pools["metrics"], lambda: self._begun.metrics()),
             Route("/openapi.json", self._json("info", lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed})
@@ -145,7 +145,7 @@ class WebApplication:
 
     def close(self) -> None:
         """Stop the threads."""
-        for room in self._rooms.values():
+        for room in self._pools.values():
             room.close()
 
     # -- paths ---------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class WebApplication:
         deadline = Deadline(REQUEST_SECONDS)
         try:
             async with TimeLimit(deadline.seconds):
-                return await self._rooms["page"].run("", deadline, call)
+                return await self._pools["page"].run("", deadline, call)
         except TimeoutError as exc:
             raise HttpError(503, "the application takes long to tell how it is") from exc
         finally:
@@ -292,7 +292,7 @@ class WebApplication:
             deadline.give_up()
 
     async def _read(self, kind: str, request: Request, deadline: Deadline, call: Callable[[], Any]) -> Any:
-        return await read_in(self._rooms[kind], request, deadline, call)
+        return await read_in(self._pools[kind], request, deadline, call)
 
 
 class _Table:
