@@ -102,7 +102,7 @@ class SupervisedThread:
         self.free_since = time.monotonic()
         self.is_parked = False
         """True if it has no worker and needs none, because it has no tasks."""
-        self.is_doubted = False
+        self.needs_check = False
         """True if its worker may have died: it is checked before anything else."""
         self.goes_to: str | None = None
         """The executor to which the thread moves when it has no open tasks."""
@@ -170,7 +170,7 @@ class SupervisedThread:
     def forget(self) -> None:
         """Record that the worker has nothing open."""
         self.job, self.holds, self.running, self.restoring = None, frozenset(), frozenset(), {}
-        self.is_doubted = self.is_idle = self.gives_way = self.is_parked = False
+        self.needs_check = self.is_idle = self.gives_way = self.is_parked = False
         self.error = None
 
 
