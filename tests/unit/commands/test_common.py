@@ -52,7 +52,7 @@ def test_should_refuse_a_malformed_properties_file(tmp_path: Path) -> None:
         (["status", "-c", "application.id=a"], "missing configuration bootstrap.servers"),
         (["reset", "--to-earliest", "--to-latest"], "choose one of --to-earliest"),
         (["reset", "--by-duration", "soon"], "is not a duration"),
-        (["demo", "nothing"], "there is no demo 'nothing'"),
+        (["demo", "nothing"], "There is no demo 'nothing'"),
     ],
 )
 def test_should_say_what_is_wrong_in_one_sentence(arguments: list[str], message: str) -> None:
@@ -74,7 +74,7 @@ def test_should_refuse_a_port_that_is_in_use() -> None:
         port = server.getsockname()[1]
         result = CliRunner().invoke(app, ["broker", "--port", str(port)])
     assert result.exit_code == 1
-    assert f"port {port} is in use" in result.stderr
+    assert f"Port {port} is in use" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["demo", "broker", "run", "describe", "status", "reset"])
