@@ -45,6 +45,7 @@ def run(
         merged = streams_config(config, settings)
         loaded = load_topology(topology, merged.originals)
         logging.basicConfig(level=level, format=LOG_FORMAT, handlers=[StandardErrorHandler()])
+        logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))  # its process ids and sockets mean nothing to a reader
         quiet_clients()
         with StopSignal() as stop:
             if create_topics:
