@@ -21,7 +21,8 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.membership import GroupMember, Membership
+from penstock.kafka.group_client import GroupClient
+from penstock.kafka.membership import Membership
 from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.plan import Plan, StateBound
 from penstock.spark.worker.standby_worker import stored_offsets
@@ -64,7 +65,7 @@ class StateReplicas:
         self._told_ready: frozenset[TaskId] = frozenset()
         self._missing = math.inf
         self._looked_at = self._told_at = -math.inf
-        self.member: GroupMember | None = None
+        self.member: GroupClient | None = None
         self.directory: StateDirectory | None = None
         self.restoring: set[TaskId] = set()
         self._taken_back: set[TaskId] = set()

@@ -20,7 +20,7 @@ from penstock.errors import BrokerError, ConfigError, StreamsError
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.groups import Groups, MemberStatus
-from penstock.state.directory import StateDirectory
+from penstock.state.directory import StateDirectory, delete_shared_history
 
 _DELETION_SECONDS = 60.0
 
@@ -101,6 +101,7 @@ def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Grou
         group_write = config["allow.os.group.write.access"]
         directory = StateDirectory(config["state.dir"], plan.application_id, allow_group_write=group_write)
         directory.clean()
+        delete_shared_history(config["history.dir"], plan.application_id)
         directory.close()
 
 

@@ -17,7 +17,8 @@ from penstock.client.scheduling.task_manager import TaskManager
 from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.membership import GroupMember, Membership, Stopped
+from penstock.kafka.group_client import GroupClient, Stopped
+from penstock.kafka.membership import Membership
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 
@@ -39,7 +40,7 @@ class Assignments:
         self._tasks = tasks
         self._not_processing = not_processing
         self.lock = queue.lock
-        self.member: GroupMember | None = None
+        self.member: GroupClient | None = None
         self.membership: Membership | None = None
         """The generation in which this instance may work, None if there is none."""
         self.claimed: Membership | None = None

@@ -22,7 +22,8 @@ from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.clock import monotonic
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
-from penstock.kafka.membership import GroupMember, Membership
+from penstock.kafka.group_client import GroupClient
+from penstock.kafka.membership import Membership
 from penstock.runtime.offset_metadata import OffsetAndMetadata, is_anothers, own_offset
 from penstock.spark.plan import Plan
 from penstock.spark.vectors import Vector, is_vector
@@ -108,7 +109,7 @@ def _followed(vector: Vector, moved: Mapping[TopicPartition, int]) -> Vector:
     return Vector(vector.number, {**vector.positions, **changed}, begun)
 
 
-def upgrade(member: GroupMember, offsets: TaskOffsets, generation: int) -> bool:
+def upgrade(member: GroupClient, offsets: TaskOffsets, generation: int) -> bool:
     """Replace vectors by offsets if this member leads the group. Returns True if no vector is left."""
     changed = upgraded_offsets(offsets)
     if not changed:
