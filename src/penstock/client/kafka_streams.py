@@ -64,10 +64,10 @@ from penstock.kafka.admin import Admin, MissingTopicError
 from penstock.kafka.client_supplier import CLIENT_SUPPLIER
 from penstock.kafka.client_supplier import client_supplier as client_supplier_of
 from penstock.kafka.clients import admin_config, check_client_settings, consumer_config, member_config, reads_committed
+from penstock.kafka.dead_letter_topics import DeadLetterTopics
 from penstock.kafka.group_client import GroupClient
 from penstock.kafka.group_protocol import DEFAULT_LIMIT
 from penstock.kafka.groups import Groups, GroupStatus
-from penstock.kafka.letter_topics import LetterTopics
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
 from penstock.kafka.streams_membership import StreamsMember
 from penstock.log_lines import tell_again
@@ -395,7 +395,7 @@ class KafkaStreams(QueryMethods):
                 pause=self._pause,
                 spark_ui=context.uiWebUrl,
             )
-            letters = LetterTopics(config, self._admin, self._client_id)
+            letters = DeadLetterTopics(config, self._admin, self._client_id)
             self._web.serve(running, self.metrics_text, self.metrics, letters)
         self._step = None
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()

@@ -10,10 +10,10 @@ from penstock.commands.common import (
     Settings,
     fail,
     quiet_clients,
+    report_errors,
     say,
     show_table,
     streams_config,
-    told_in_one_sentence,
 )
 from penstock.commands.progress import busy
 from penstock.ids import TopicPartition
@@ -29,7 +29,7 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
     """
     from penstock.kafka.groups import STREAMS_PROTOCOL, Groups
 
-    with told_in_one_sentence():
+    with report_errors():
         quiet_clients()
         merged = streams_config(config, settings)
         application_id = merged["application.id"]

@@ -34,8 +34,8 @@ from kafka.structs import TopicPartition as ClientPartition
 from penstock.errors import BrokerAccessError, BrokerError, ConfigError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within
+from penstock.kafka.client_logs import demote_client_logs
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
-from penstock.kafka.quiet import keep_down
 from penstock.runtime.offset_metadata import OffsetAndMetadata, from_committed, to_committed
 
 POLL_SECONDS = 0.05
@@ -74,7 +74,7 @@ class GroupClient(ABC):
 
     def start(self) -> None:
         """Start joining. `on_assigned` is called when this member has joined."""
-        keep_down()
+        demote_client_logs()
         self._thread.start()
 
     @abstractmethod

@@ -31,11 +31,11 @@ from kafka.structs import OffsetAndMetadata as ClientOffset
 from kafka.structs import TopicPartition as ClientPartition
 
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
-from penstock.kafka.farewell import leave_for
 from penstock.kafka.fenced_commit import commit_under
 from penstock.kafka.group_client import FATAL, LEAVE_SECONDS, RETRY_SECONDS, REVOKE_STEP, GroupClient, Stopped
 from penstock.kafka.group_protocol import DEFAULT_LIMIT, NAME, AssignTasks, GroupProtocol, JoinedMember, RefusedError
 from penstock.kafka.groups import GroupStatus
+from penstock.kafka.leave_group import leave_group
 from penstock.kafka.member_clients import open_member_client
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, MemberIdentity, MemberInfo, Membership, Shares
 from penstock.kafka.other_kinds import OtherKinds
@@ -46,7 +46,7 @@ __all__ = ["SHUTDOWN_REQUESTED", "GroupMember", "MemberInfo", "Membership", "Sha
 _log = logging.getLogger(__name__)
 
 _JOIN_TIMEOUT_MS = 5_000
-_FAREWELL_SECONDS = 20.0  # a broker that has just started loads its groups first
+_LEAVE_OLD_IDS_SECONDS = 20.0  # a broker that has just started loads its groups first
 
 # A refused member that joins with new data makes the whole group rebalance, so the delay between attempts grows.
 _REFUSED_SECONDS = 1.0
@@ -97,7 +97,7 @@ class GroupMember(GroupClient):
         self._ask_again_at: float | None = None
         self._generation: Callable[[], Any] = lambda: None
         self._on_revoked, self._on_assigned, self._on_double = on_revoked, on_assigned, on_double
-        self._left_behind: set[str] = set()
+        self._old_ids: set[str] = set()
 
     async def _commit(
         self, coordinator: Any, generation: int, offsets: Mapping[ClientPartition, ClientOffset], timeout: float, *, once: bool
@@ -188,7 +188,7 @@ class GroupMember(GroupClient):
         try:
             _look_after(consumer._coordinator, self)
             self._generation = lambda: consumer._coordinator._generation
-            self._take_leave(consumer)
+            self._leave_under_old_ids(consumer)
             self._subscribe(consumer)
             self._consumer = consumer
             while not self._closing.is_set():
@@ -201,21 +201,21 @@ class GroupMember(GroupClient):
                 self._announce(consumer)
         finally:
             self._consumer = None
-            self._leave_behind(consumer)
+            self._keep_old_id(consumer)
             with _leaving(consumer._coordinator, self._leaves):
                 consumer.close(autocommit=False, timeout_ms=5_000)
 
-    def _leave_behind(self, consumer: KafkaConsumer) -> None:
+    def _keep_old_id(self, consumer: KafkaConsumer) -> None:
         """Remember the old member id, unless this member is static and returns under the same id."""
         member_id = consumer._coordinator._generation.member_id
         if member_id and not self._closing.is_set() and not self._config.get("group_instance_id"):
-            self._left_behind.add(member_id)
+            self._old_ids.add(member_id)
 
-    def _take_leave(self, consumer: KafkaConsumer) -> None:
-        if self._left_behind:
+    def _leave_under_old_ids(self, consumer: KafkaConsumer) -> None:
+        if self._old_ids:
             coordinator = consumer._coordinator
-            coordinator._net.run(leave_for, coordinator, sorted(self._left_behind), _FAREWELL_SECONDS)
-            self._left_behind.clear()
+            coordinator._net.run(leave_group, coordinator, sorted(self._old_ids), _LEAVE_OLD_IDS_SECONDS)
+            self._old_ids.clear()
 
     def _announce(self, consumer: KafkaConsumer) -> None:
         received, self._received = self._received, None

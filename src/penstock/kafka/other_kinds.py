@@ -24,7 +24,7 @@ _OWN_PREFIX = "penstock"
 
 _SESSION_SECONDS = 45.0  # Java's default of session.timeout.ms
 _MORE_SECONDS = 15.0
-_TOLD_EVERY = 60.0
+_LOG_EVERY = 60.0
 _MOST_NAMED = 5
 
 
@@ -48,8 +48,8 @@ class OtherKinds:
         """Return the error to give up with, or None to try again. Called each time the broker refuses this member."""
         now = time.monotonic()
         if self._since is None:
-            self._since, self._told_at = now, now - _TOLD_EVERY
-        is_over, is_told = now - self._since > self._patience, now < self._told_at + _TOLD_EVERY
+            self._since, self._told_at = now, now - _LOG_EVERY
+        is_over, is_told = now - self._since > self._patience, now < self._told_at + _LOG_EVERY
         if is_told and not is_over:
             return None
         status = self._status()

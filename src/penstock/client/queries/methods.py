@@ -55,8 +55,8 @@ class QueryMethods(JavaNames):
             COUNTS = Materialized("counts", str, int)
             streams.store(COUNTS).get("bob")  # int | None
 
-        `StoreQueryParameters` choose more: `partition` reads one partition, and `stale_stores=True` also reads standbys and
-        stores that are being restored.
+        `StoreQueryParameters` have further options: `partition` reads only that one, `stale_stores=True` also reads standbys
+        and restoring tasks.
         """
         return self._reading().store(parameters)
 

@@ -215,13 +215,13 @@ class LocalReplicas:
                     self._changed.wait(self._rest(paused))
 
     def look(self) -> None:
-        """Read the answers of the hosts and send the requests that are due. The thread calls this in a loop."""
+        """Process the hosts' answers, and send requests that are due. The thread calls this repeatedly."""
         with self._changed:
             wanted, version, paused = dict(self._wanted), self._version, self._paused
         try:
             self._take_answers()
             self._ask(wanted, version, paused)
-        except Exception as exc:  # noqa: BLE001 - a lost executor raises one of many exceptions; standbys are not urgent
+        except Exception as exc:  # noqa: BLE001 - a lost executor raises one of many exceptions; copies are not urgent
             _log.warning("Updating standbys failed: %s", str(exc).partition("\n")[0])
 
     def _rest(self, paused: bool) -> float:

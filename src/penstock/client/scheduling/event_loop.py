@@ -193,7 +193,7 @@ class EventLoop:
 
         def doubt() -> None:
             for thread in self.tasks.threads.values():
-                thread.is_doubted = True
+                thread.needs_check = True
 
         self.queue.put(doubt)
 

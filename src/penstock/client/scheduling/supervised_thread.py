@@ -61,7 +61,7 @@ class Job:
     drains: bool = False
     """True if it reads only repartition topics."""
     is_bounded: bool = False
-    """True if it reads up to the ends of a backfill."""
+    """True if it reads only up to the ends of a backfill."""
     started: float = field(default_factory=monotonic)
     is_called_back: bool = False
     has_reported: bool = False
@@ -101,7 +101,7 @@ class SupervisedThread:
         self.free_since = monotonic()
         self.is_parked = False
         """True if it has no worker and needs none, because it has no tasks."""
-        self.is_doubted = False
+        self.needs_check = False
         """True if its worker may have died: it is checked before anything else."""
         self.goes_to: str | None = None
         """The executor to which the thread moves when it has no open tasks."""
@@ -169,7 +169,7 @@ class SupervisedThread:
     def forget(self) -> None:
         """Record that the worker has nothing open."""
         self.job, self.holds, self.running, self.restoring = None, frozenset(), frozenset(), {}
-        self.is_doubted = self.is_idle = self.gives_way = self.is_parked = False
+        self.needs_check = self.is_idle = self.gives_way = self.is_parked = False
         self.error = None
 
 

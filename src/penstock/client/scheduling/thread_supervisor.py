@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 _LONGEST, _GIVE_WAY_AFTER, _IDLE_SECONDS = 30.0, 2.0, 5.0
 # A draining thread ends sooner: brokers report the end of a partition within 100 ms.
 _DRAINED_AFTER = 0.3
-# A thread in a backfill also ends sooner: the backfill is over when no thread is in its Spark task.
+# So does a backfilling thread: a backfill is complete only when no thread is resident.
 _BOUNDED_IDLE = 1.0
 # The delay of the first report, which has the open tasks, and the interval of later ones.
 _FIRST_REPORT, _REPORT_EVERY = 0.05, 1.0
@@ -129,7 +129,7 @@ class ThreadSupervisor:
             self._roster.move(thread, thread.goes_to)
         elif self._has_work(thread, wanted):
             self._process(thread, wanted)
-        elif wanted != thread.holds or thread.is_doubted or self._needs_sign_of_life(thread):
+        elif wanted != thread.holds or thread.needs_check or self._needs_sign_of_life(thread):
             self._submit(thread, wanted, -1, processes=False)
 
     def _is_spare(self, thread: SupervisedThread) -> bool:
@@ -186,7 +186,7 @@ class ThreadSupervisor:
     ) -> None:
         self._number += 1
         self._tasks.opening(thread, wanted)
-        thread.is_doubted = thread.is_idle = thread.gives_way = thread.has_unread = False
+        thread.needs_check = thread.is_idle = thread.gives_way = thread.has_unread = False
         drains = processes and self._run.is_draining
         until = self._bounded.of_tasks(wanted) if processes else None
         job = thread.job = Job(self._number, wanted, generation, processes, drains, until is not None)
@@ -249,7 +249,7 @@ class ThreadSupervisor:
         """Return True if a thread has something else to do, or must move."""
         if thread.on_left is not None or thread.goes_to is not None or thread.error is not None:
             return True
-        if thread.is_doubted or thread.ends or thread.gives_way:
+        if thread.needs_check or thread.ends or thread.gives_way:
             return True
         membership = self._assignments.membership
         if not self._run.may_process or membership is None or membership.generation != job.generation:

@@ -10,10 +10,10 @@ from penstock.client.web.answers import Answers
 from penstock.client.web.app_info import AppInfo
 from penstock.client.web.application import Parts, WebApplication
 from penstock.client.web.console import Console, starting
+from penstock.client.web.dead_letters import DeadLetters, Topics
 from penstock.client.web.errors import HttpError
 from penstock.client.web.forwarding import Forwarder
 from penstock.client.web.history import History
-from penstock.client.web.letters import Letters, Topics
 from penstock.client.web.running import RunningApplication
 from penstock.client.web.server import QueryServer, bind
 from penstock.client.web.settings import settings_json
@@ -83,7 +83,7 @@ class WebService:
         stores = StateInfo(queries.stores, spark_threads, loop, self.history, readings)
         has_token = self._token is not None
         console = Console(running, info, self.history, watcher, stores, self.url.partition(":")[0], has_token)
-        found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(spark_threads))
+        found = None if letters is None else DeadLetters(letters, self._dead_letter_topics, lambda: _inputs(spark_threads))
         topics = None if letters is None else TopicRecords(letters, self._config, lambda: spark_threads.application.plan)
 
         def pause(paused: bool) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class WebService:
         self._listen()
         _log.info("Query server and console: %s", self.url)
 
-    def _letter_topics(self) -> set[str]:
+    def _dead_letter_topics(self) -> set[str]:
         """Return the dead letter topics: the configured one, and those to which a user's handler has sent records."""
         named = self._config["errors.dead.letter.queue.topic.name"]
         return {*([named] if named else []), *(letter["to"] for letter in self.history.dead_letters())}

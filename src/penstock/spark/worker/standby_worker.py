@@ -49,7 +49,7 @@ _UPDATERS: dict[str, StandbyUpdater] = {}
 
 
 @dataclass(frozen=True)
-class UpdateTurn:
+class StandbyUpdate:
     """Keep copies of exactly these tasks. `limits` holds back changelogs that are input topics to what was committed.
 
     While `paused` copies stay as they are: none is opened and none comes further, but those not asked for are closed.
@@ -103,7 +103,7 @@ def read_update(data: bytes) -> UpdateAnswer:
     return found
 
 
-def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[bytes]:
+def update_standbys(turn: StandbyUpdate, rows: Iterator[Any]) -> Iterator[bytes]:
     """One job of an updater: tell it what to keep, wait until it has let go of the rest, and take its report, as bytes."""
     list(rows)
     updater = _UPDATERS.get(turn.key)
