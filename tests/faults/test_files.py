@@ -14,6 +14,7 @@ import pytest
 from penstock import Consumed, Serdes, StreamsBuilder
 from tests.faults.dying import FILES, Rows
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import texts, topics
 
 COLUMNS = pa.schema([("id", pa.int64()), ("kind", pa.string())])
@@ -53,7 +54,7 @@ class Reader(threading.Thread):
 
     def stop(self) -> None:
         self._stop_reading.set()
-        self.join(60)
+        self.join(LIMIT)
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2"])
