@@ -74,7 +74,6 @@ class AbstractStoreBuilder(StoreBuilder[Any], Generic[S]):
         return self._format
 
     def build(self) -> Any:
-        """Return a new store, not opened yet."""
         store = self._engine()
         if self._enable_logging:
             store = self._logged(store)
@@ -155,7 +154,6 @@ class WindowStoreBuilder(AbstractStoreBuilder[WindowBytesStoreSupplier]):
             self._log_config["cleanup.policy"] = "delete"
 
     def build(self) -> Any:
-        """Return a new store, not opened yet."""
         if self._supplier.retain_duplicates and self._enable_caching:
             _log.warning("Disabling caching for %s since store was configured to retain duplicates", self._name)
             self._enable_caching = False

@@ -38,11 +38,9 @@ class _Values(StoreIterator[tuple[Any, Any]]):
         return key, self._shown(value)
 
     def has_next(self) -> bool:
-        """Whether another entry follows; False after `close`."""
         return self._inner.has_next()
 
     def peek_next_key(self) -> Any:
-        """The key of the next entry, which stays the next; raises StopIteration after the last."""
         return self._inner.peek_next_key()
 
     def close(self) -> None:
@@ -105,24 +103,19 @@ class KeyValueStoreFacade(_Facade, KeyValueRanges[Any, Any]):
     """A key-value store with less than it has; what is put gets no timestamp (-1) and no headers where it has none."""
 
     def get(self, key: Any) -> Any:
-        """The value of a key, or None."""
         return self._show(self._inner.get(key))
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value of a key; None deletes."""
         self._inner.put(key, self._keep(value))
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Set only where there is none; returns what was there."""
         return self._show(self._inner.put_if_absent(key, self._keep(value)))
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        """Set many at once."""
         for key, value in entries:
             self.put(key, value)
 
     def delete(self, key: Any) -> Any:
-        """Remove a key; returns what was there."""
         return self._show(self._inner.delete(key))
 
     def range(self, key_from: Any, key_to: Any, forward: bool = True) -> StoreIterator[tuple[Any, Any]]:
@@ -132,11 +125,9 @@ class KeyValueStoreFacade(_Facade, KeyValueRanges[Any, Any]):
         return self._values(self._inner.all(forward))
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[Any, Any]]:
-        """Entries whose key bytes start with the serialized prefix."""
         return self._values(self._inner.prefix_scan(prefix, prefix_serializer))
 
     def approximate_num_entries(self) -> int:
-        """About how many entries there are."""
         count: int = self._inner.approximate_num_entries()
         return count
 
@@ -155,11 +146,9 @@ class WindowStoreFacade(_Facade, WindowRanges[Any, Any]):
     """A window store with less than it has; what is put gets no timestamp (-1) and no headers where it has none."""
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
-        """Set the value of a key's window; None deletes."""
         self._inner.put(key, self._keep(value), window_start)
 
     def fetch(self, key: Any, time: int, time_to: int | None = None) -> Any:
-        """The value of the window that starts at a time, or None; with `time_to` the same as `fetch_range`."""
         if time_to is not None:
             return self.fetch_range(key, time, time_to)
         return self._show(self._inner.fetch(key, time))
@@ -173,15 +162,12 @@ class SessionStoreFacade(_Facade, SessionRanges[Any, Any]):
     """A session store that keeps headers, without them."""
 
     def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
-        """Set the aggregate of a session; None deletes."""
         self._inner.put(session_key, self._keep(aggregate))
 
     def remove(self, session_key: Windowed[Any]) -> None:
-        """Remove a session."""
         self._inner.remove(session_key)
 
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
-        """The aggregate of exactly this session, or None."""
         return self._show(self._inner.fetch_session(key, session_start, session_end))
 
     find_sessions = _shown("find_sessions")

@@ -22,18 +22,15 @@ class CachingKeyValueStore(CachingStore, WrappedKeyValueStore):
         """Who tells of changes that were written past the cache, with its next flush."""
 
     def flush_cache(self) -> None:
-        """Write and forward all that waits."""
         self.validate_store_open()
         self._forward_held()
         super().flush_cache()
 
     def clear_cache(self) -> None:
-        """Drop all that waits."""
         super().clear_cache()
         self._held.clear()
 
     def close(self) -> None:
-        """Drop all that waits and close the wrapped store."""
         self._held.clear()
         super().close()
 

@@ -67,7 +67,6 @@ class MeteredWindowStore(RowValues[K, V], WindowRanges[K, V], Generic[K, V]):
         return self._window_size
 
     def past_cache(self: L) -> L:
-        """A view of this store that reads what the record cache has written, and not what it still holds."""
         view = super().past_cache()
         view._fetch_small = view._wrapped.fetch_small_windows
         return view

@@ -103,7 +103,6 @@ class WrappedStateStore(StateStore):
         self._wrapped.forget_before(time)
 
     def find_expired(self) -> None:
-        """Have the engine find entries of a key also when they have expired since now."""
         self._wrapped.find_expired()
 
     @property
