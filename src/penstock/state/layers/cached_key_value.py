@@ -11,12 +11,13 @@ from penstock.state.engines.key_value_bytes import prefix_bytes
 from penstock.state.iterators import ByteIterator, PeekingIterator, empty_iterator, is_inverted, overlay, prefix_end
 from penstock.state.layers.cached import CachingStore
 from penstock.state.layers.wrapped_key_value import WrappedKeyValueStore
+from penstock.state.store import StateStore
 
 
 class CachingKeyValueStore(CachingStore, WrappedKeyValueStore):
     """Puts go to the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
 
-    def __init__(self, wrapped: Any) -> None:
+    def __init__(self, wrapped: StateStore) -> None:
         super().__init__(wrapped)
         self._held: list[Callable[[], None]] = []
         """Who tells of changes that were written past the cache, with its next flush."""
