@@ -105,6 +105,7 @@ from penstock.handlers import (
     Result,
     SerializationExceptionOrigin,
 )
+from penstock.history import SparkHistory
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metric, MetricName, Metrics, RecordingLevel, Sensor
 from penstock.partitioner import StreamPartitioner
@@ -219,6 +220,7 @@ __all__ = [
     "SessionWindowedCogroupedKStream",
     # Options
     "Consumed",
+    "SparkHistory",
     "Produced",
     "Grouped",
     "Materialized",

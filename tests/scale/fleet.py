@@ -91,9 +91,9 @@ class Fleet:
     @contextmanager
     def clock(self) -> Iterator[None]:
         """Let the simulated time be that of this process."""
-        fence = mock.patch("penstock.client.scheduling.thread_roster.fence", lambda config, transactional_id: None)
+        fence = mock.patch("penstock.client.scheduling.thread_roster.fence", lambda config, transactional_id: None)  # noqa: PT008 - a mock records each call, a million of them
         stored = mock.patch("penstock.client.replicas.state_replicas.stored_offsets", lambda _, disk, tasks: disk.stored(tasks))
-        with mock.patch.object(time, "monotonic", lambda: self.now), fence, stored:
+        with mock.patch.object(time, "monotonic", lambda: self.now), fence, stored:  # noqa: PT008 - the clock moves
             yield
 
     # -- instances come and go -----------------------------------------------------------------------------------------

@@ -186,4 +186,5 @@ def _source_options(consumed: Consumed[Any, Any]) -> SourceOptions:
     extractor = consumed.timestamp_extractor
     if extractor is not None:
         extractor = resolve_timestamp_extractor(extractor)
-    return SourceOptions(consumed.key_serde, consumed.value_serde, extractor, as_offset_reset(consumed.offset_reset))
+    reset = as_offset_reset(consumed.offset_reset)
+    return SourceOptions(consumed.key_serde, consumed.value_serde, extractor, reset, consumed.history)

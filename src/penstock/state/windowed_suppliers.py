@@ -182,7 +182,8 @@ def persistent_versioned_key_value_store(
 ) -> RocksDbVersionedKeyValueBytesStoreSupplier:
     """Versioned stores in RocksDB; without a segment interval one that fits the retention is chosen.
 
-    >>> persistent_versioned_key_value_store("prices", 60_000).segment_interval_ms
+    >>> from datetime import timedelta
+    >>> persistent_versioned_key_value_store("prices", timedelta(minutes=1)).segment_interval_ms
     20000
     """
     retention_ms = _not_negative(history_retention, "history_retention")

@@ -1,4 +1,4 @@
-"""The methods of `KafkaStreams` that read state."""
+"""The methods of `KafkaStreams` that query state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class QueryMethods(JavaNames):
-    """Reads committed state: never what a turn has not committed yet, and always one commit of a partition as a whole."""
+    """Query methods over committed state. A read of a partition sees one whole commit, never an open batch."""
 
     _life: ClientLife
     _queries: Queries | None = None
@@ -44,7 +44,7 @@ class QueryMethods(JavaNames):
     def store(self, parameters: str) -> Any: ...
 
     def store(self, parameters: str | Materialized[Any, Any] | StoreQueryParameters[Any]) -> Any:
-        """Return a read-only view of a store over all of its partitions on this instance.
+        """Return a read-only view of a store over its local partitions.
 
             counts = streams.store("counts")
             counts["alice"], counts.get("bob"), "carol" in counts
@@ -63,15 +63,15 @@ class QueryMethods(JavaNames):
     def live(
         self, store: str | Materialized[Any, Any] | StoreQueryParameters[Any], refresh: timedelta | float = 1.0, limit: int = 20
     ) -> LiveDisplay:
-        """Show a store in a notebook as a table that updates itself, every `refresh` seconds, while the application runs.
+        """Show a store in a notebook as a table that updates every `refresh` seconds while the application runs.
 
             table = streams.live("counts", limit=10)
             table.stop()
 
-        At most `limit` entries of this instance are read. Shown again, a store takes the place of its last table.
+        It reads at most `limit` entries of this instance. A new table of a store stops the previous one.
         """
         view, seconds = self.store(store), refresh.total_seconds() if isinstance(refresh, timedelta) else refresh
-        view.to_html(limit)  # what is wrong with the call is raised here
+        view.to_html(limit)  # raises an error for invalid arguments here
         if view.name in self._displays:
             self._displays[view.name].stop()
         made = self._displays[view.name] = LiveDisplay(
@@ -83,7 +83,7 @@ class QueryMethods(JavaNames):
         return made
 
     def query(self, request: StateQueryRequest[Any]) -> StateQueryResult[Any]:
-        """Ask a store; each partition that is here answers for itself.
+        """Run a query on a store. Each local partition returns its own result.
 
         streams.query(StateQueryRequest.in_store("counts").with_query(KeyQuery("alice"))).only_partition_result.result
         """
@@ -92,34 +92,36 @@ class QueryMethods(JavaNames):
     def query_metadata_for_key(
         self, store_name: str, key: Any, key_serializer: Any = None, partitioner: Partitioner | None = None
     ) -> KeyQueryMetadata:
-        """Which instance holds a key of a store, and which of them have a standby of it; needs `application.server`.
+        """Return the instance with a key of a store, and those with a standby. Requires `application.server`.
 
-        Without a serializer that of the store is taken; a partitioner is needed where records were written with one.
+        The default serializer is the store's. If records were written with a partitioner, the same partitioner is required.
         """
         queries = self._reading()
         serializer = queries.stores.store(store_name).key_serde if key_serializer is None else key_serializer
         return queries.metadata_for_key(store_name, key, serializer, partitioner)
 
     def streams_metadata_for_store(self, store_name: str) -> list[StreamsMetadata]:
-        """The instances that hold some of a store."""
+        """Return the instances with a part of a store."""
         return self._reading().metadata_for_store(store_name)
 
     def metadata_for_all_streams_clients(self) -> list[StreamsMetadata]:
-        """What each instance of the application holds."""
+        """Return the metadata of all instances."""
         return self._reading().metadata_for_all()
 
     def store_dataframe(self, store_name: str) -> Any:
-        """The committed state of a store as a Spark DataFrame, read anew by each action, where the state is.
+        """Return the committed state of a store as a Spark DataFrame. Each action reads it again, where it is stored.
 
-        Its columns are `key`, `value` and, where the store has them, `timestamp`, `window_start` and `window_end`. Filters of
-        keys and of the start of windows reach the store: only what they need is read.
+        Its columns are `key`, `value` and, depending on the store, `timestamp`, `window_start` and `window_end`. Filters on
+        keys and window starts are pushed down to the store.
         """
         self._reading()
         assert self._tables is not None
         return self._tables.dataframe(store_name)
 
     def create_temp_views(self) -> list[str]:
-        """Make every queryable store a temporary view of its name (with `_` for what SQL does not allow); returns the names."""
+        """Create a temporary view of each queryable store and return their names. A view is named after its store, with `_`
+        for characters that SQL does not allow.
+        """
         self._reading()
         assert self._tables is not None
         return self._tables.create_temp_views()
@@ -127,5 +129,5 @@ class QueryMethods(JavaNames):
     def _reading(self) -> Queries:
         check_running(self._life.state)
         if self._queries is None:
-            raise StreamsStoppedError("the application is not ready to be read: it is starting or has ended")
+            raise StreamsStoppedError("the application cannot be queried: it is starting or has ended")
         return self._queries

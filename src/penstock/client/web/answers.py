@@ -1,4 +1,4 @@
-"""What the query server answers, free of HTTP: from local state, or by asking the instance that has it."""
+"""The answers of the query server, independent of HTTP: from local state or from the responsible instance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from penstock.serdes.serde import as_serializer
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1_000
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
-"""A page of entries ends before this size, after its first entry, and says where to go on."""
+"""The size limit of a page of entries. A page has at least one entry, and the place of the next one."""
 
 _MOST_WINDOWS = 100_000
 
@@ -41,7 +41,7 @@ Json = dict[str, Any]
 
 
 class Answers:
-    """One method for each path. `forwarded` says that another instance asks: it gets what is here and nothing else."""
+    """One method for each path. `forwarded`: another instance asks and gets local results only."""
 
     def __init__(self, queries: Queries, here: HostInfo, forwarder: Forwarder) -> None:
         self._queries = queries
@@ -51,12 +51,12 @@ class Answers:
     # -- paths ---------------------------------------------------------------------------------------------------------
 
     def stores(self) -> Json:
-        """Names, kinds, partitions, hosts."""
+        """List all stores."""
         found, stores = [], self._queries.stores
         for name in stores.names:
             try:
                 store = stores.store(name)
-            except Exception:  # noqa: BLE001, S112 - a buffer, or a kind of the user's own: not for queries
+            except Exception:  # noqa: BLE001, S112 - a buffer or a user's custom store cannot be queried
                 continue
             hosts = self._queries.locations.for_store(name)
             found.append(
@@ -74,7 +74,7 @@ class Answers:
         return {"stores": found}
 
     def store(self, name: str) -> Json:
-        """One store: its columns as a table, and which instance has which partition."""
+        """Describe a store: its columns, and the instance of each partition."""
         store, stores = self._store(name), self._queries.stores
         is_global = stores.is_global(name)
         hosts = [self._here] if is_global else [self._host_of(name, task) for task in stores.tasks_of(name)]
@@ -89,11 +89,11 @@ class Answers:
         }
 
     def _host_of(self, name: str, task: TaskId) -> HostInfo:
-        """Where a task is: here as the loop knows it, elsewhere as the group has told."""
+        """Return the host of a task: from the event loop if it is local, otherwise from the group's assignment."""
         return self._here if task in self._queries.stores.owned(name) else self._queries.locations.host_of(task)
 
     def key(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
-        """The value of a key."""
+        """Return the value of a key."""
         store = self._store(name)
         if store.kind not in ("key_value", "versioned"):
             raise HttpError(400, f"store {name} has windows: ask /api/stores/{name}/windows/{{key}}")
@@ -105,9 +105,9 @@ class Answers:
         return found.answer
 
     def key_at_once(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json | None:
-        """The same where it is here and nothing has to be waited for; None where that needs a wait.
+        """Return the value of a key if that needs no waiting, otherwise None.
 
-        This runs on the thread that answers everybody: not where a serde of the user's own could hold it up.
+        It runs on the server's event loop, so it never calls a user's serde.
         """
         store = self._store(name)
         known = store.kind in ("key_value", "versioned") and store.has_builtin_serdes
@@ -122,7 +122,8 @@ class Answers:
         if lease is None:
             return None
         with lease:
-            return self._value(store, key, parameters, lease.store, task)  # where it is not here, all others are to be asked
+            # if the key is missing here, all other instances must be asked
+            return self._value(store, key, parameters, lease.store, task)
 
     def _value(self, store: ReadableStore, key: Any, parameters: Parameters, typed: Any, task: TaskId | None) -> Json | None:
         found = _get(typed, store, key, parameters)
@@ -137,7 +138,7 @@ class Answers:
         }
 
     def range(self, name: str, parameters: Parameters, forwarded: bool) -> Json:
-        """Entries between two keys in the order of the keys' bytes; `next` is the key to go on `from`."""
+        """Return entries between two keys in the order of the keys' bytes. `next` is the `from` of the next page."""
         store = self._store(name)
         if store.kind != "key_value":
             raise HttpError(400, f"store {name} is a {store.kind} store: only key-value stores have ranges of keys")
@@ -155,7 +156,7 @@ class Answers:
         return {**page, "partitions": sorted(partitions)} if forwarded else page
 
     def windows(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
-        """The windows or sessions of a key in a range of time, oldest first."""
+        """Return a key's windows or sessions in a time range, oldest first."""
         store = self._store(name)
         if store.kind not in ("window", "session"):
             raise HttpError(400, f"store {name} has no windows: ask /api/stores/{name}/keys/{{key}}")
@@ -175,7 +176,7 @@ class Answers:
         return {**page, "partitions": sorted(found.partitions)} if forwarded else page
 
     def all_windows(self, name: str, parameters: Parameters) -> Json:
-        """The windows or sessions of all keys that begin in a range of time, in the partitions that are here, oldest first."""
+        """Return windows or sessions of all keys that start in a time range, from local partitions, oldest first."""
         store = self._store(name)
         if store.kind not in ("window", "session"):
             raise HttpError(400, f"store {name} has no windows: ask /api/stores/{name}/range")
@@ -198,9 +199,9 @@ class Answers:
         return {**oldest.page(), "here": len(here), "partitions": total}
 
     def table(self, name: str, parameters: Parameters) -> Generator[bytes, None, None]:
-        """What is here of a store, all or one partition, as the parts of an Arrow stream; what is on disk is of one commit.
+        """Yield the local part of a store, or of one partition, as an Arrow stream. Stores on disk show one commit.
 
-        `read` says which part of it, `columns` which of its columns.
+        `read` selects rows, `columns` selects columns.
         """
         store = self._store(name)
         columns, read = parse_columns(store, parameters.get("columns")), parse_read(store, parameters.get("read"))
@@ -212,20 +213,20 @@ class Answers:
                 lease.close()
             raise
         stream = _arrow_stream(store, leases, columns, read)
-        next(stream)  # from now on it gives the leases back, even if nobody reads it
+        next(stream)  # enters the generator, which then returns the leases even if nobody reads it
         return stream
 
     def metadata(self, name: str, text: str) -> Json:
-        """Where a key is."""
+        """Return the location of a key."""
         store = self._store(name)
         found = self._queries.metadata_for_key(name, parse_key(store, text), store.key_serde)
         if found.active_host == HostInfo.unavailable():
-            raise HttpError(503, f"the group has not told yet who holds this key of store {name}; ask again later")
+            raise HttpError(503, f"the location of this key of store {name} is not known yet; ask again later")
         standbys = sorted(str(host) for host in found.standby_hosts)
         return {"partition": found.partition, "active": str(found.active_host), "standbys": standbys}
 
     def _store(self, name: str) -> ReadableStore:
-        """A store of an application that runs."""
+        """Return a store of a running application."""
         self._queries.check_running()
         return self._queries.stores.store(name)
 
@@ -250,7 +251,7 @@ class Answers:
 
 
 def _asked(store: ReadableStore, path: str, parameters: Parameters, forwarded: bool) -> Asked:
-    """What was asked for of one key."""
+    """Return the request for one key."""
     beyond_home = forwarded and parse_flag(parameters, BEYOND_HOME)
     passed_on = {name: value for name, value in parameters.items() if name != BEYOND_HOME}
     return Asked(store, path, passed_on, forwarded, parse_flag(parameters, "stale"), beyond_home)
@@ -274,7 +275,7 @@ def _arrow_stream(store: ReadableStore, leases: list[Lease], columns: Columns, r
 
 
 def parse_key(store: ReadableStore, text: str) -> Any:
-    """A key from its text (string serdes) or JSON; raises with status 400 where it does not fit the store."""
+    """Parse a key from text (string serdes) or JSON. Raises status 400 for an invalid key."""
     serde = store.key_serde
     try:
         key = from_json(text if is_text(serde) else parse_json(text), serde)
@@ -290,17 +291,17 @@ def parse_key(store: ReadableStore, text: str) -> Any:
 
 
 def parse_read(store: ReadableStore, text: str | None) -> TableRead:
-    """Which part of a store a table is to have."""
+    """Parse the selection of rows."""
     if not text:
         return ALL
     try:
         return TableRead.from_text(text, key_format_of(store.key_serde))
     except ValueError as exc:
-        raise HttpError(400, f"read={text[:200]!r} is not what can be read of store {store.name}: {exc}") from exc
+        raise HttpError(400, f"read={text[:200]!r} is not a valid selection of store {store.name}: {exc}") from exc
 
 
 def parse_columns(store: ReadableStore, text: str | None) -> Columns:
-    """Which columns of a store a table is to have, in which order."""
+    """Parse the selection of columns, in order."""
     known = dict(columns_of(store))
     wanted = text.split(",") if text else list(known)
     if not {*wanted} <= {*known} or len({*wanted}) < len(wanted):
@@ -309,7 +310,7 @@ def parse_columns(store: ReadableStore, text: str | None) -> Columns:
 
 
 def parse_flag(parameters: Parameters, name: str) -> bool:
-    """Whether something is wanted."""
+    """Parse a boolean parameter."""
     text = parameters.get(name, "").lower()
     if text not in ("", "true", "false"):
         raise HttpError(400, f"{name}={text[:50]!r} is neither true nor false")
@@ -317,7 +318,7 @@ def parse_flag(parameters: Parameters, name: str) -> bool:
 
 
 def parse_limit(parameters: Parameters, most: int = MAX_LIMIT) -> int:
-    """How many entries a page has; more than the most is cut to it."""
+    """Parse the number of entries, limited to `most`."""
     text = parameters.get("limit") or str(DEFAULT_LIMIT)
     if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
         raise HttpError(400, f"limit={text[:50]!r} is not a number from 1 to {MAX_LIMIT}")
@@ -325,7 +326,7 @@ def parse_limit(parameters: Parameters, most: int = MAX_LIMIT) -> int:
 
 
 def parse_time(parameters: Parameters, name: str, default: int) -> int:
-    """A time in milliseconds."""
+    """Parse a time in milliseconds."""
     text = parameters.get(name)
     if not text:
         return default
@@ -340,7 +341,7 @@ def _raw(store: ReadableStore, key: Any) -> bytes:
     assert serialize is not None
     raw = serialize(store.changelog or store.name, key)
     if raw is None:
-        raise ValueError("its serializer gave nothing")
+        raise ValueError("its serializer returned None")
     return bytes(raw)
 
 
@@ -362,7 +363,7 @@ def _page(typed: Any, store: ReadableStore, low: Any, high: Any) -> Iterator[tup
 
 
 def _page_of_other(store: ReadableStore, answer: Json) -> Iterator[tuple[bytes, Any, Json | None]]:
-    """The entries of another instance; then, where it has more, the key of the next one without an entry."""
+    """Yield another instance's entries, then the next key without an entry if it has more."""
     for found in answer["entries"]:
         yield _raw(store, from_json(found["key"], store.key_serde)), found["key"], found
     following = answer.get("next")
@@ -371,9 +372,9 @@ def _page_of_other(store: ReadableStore, answer: Json) -> Iterator[tuple[bytes, 
 
 
 def _first_page(found: Iterable[tuple[Json | None, Any]], limit: int) -> Json:
-    """The first entries, as many as `limit` and `MAX_ANSWER_BYTES` allow, and where to go on.
+    """Return the first entries within `limit` and `MAX_ANSWER_BYTES`, and the place of the next one.
 
-    `found` has entries with their places. An entry that is None stands for entries that have to be asked for again.
+    `found` has entries with their places. A None entry means that more entries must be requested.
     """
     entries: list[Json] = []
     size = 0
@@ -386,16 +387,16 @@ def _first_page(found: Iterable[tuple[Json | None, Any]], limit: int) -> Json:
 
 
 class _OldestWindows:
-    """The oldest of all windows that are added: a page of them."""
+    """Keeps the oldest of all added windows: one page."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._kept: list[tuple[int, int, int, int, Json]] = []  # a heap: the latest window comes first
+        self._kept: list[tuple[int, int, int, int, Json]] = []  # a heap with the latest window first
         self._size = self._added = 0
         self._next: int | None = None
 
     def add(self, one: Entry) -> None:
-        """Keep a window if it is among the oldest, and drop later ones where the page is full."""
+        """Add a window if it is among the oldest. Later ones are dropped if the page is full."""
         start, end = one.window_start or 0, one.window_end or 0
         if self._next is not None and start >= self._next:
             return
@@ -416,13 +417,13 @@ class _OldestWindows:
             self._next = -latest[0]
 
     def page(self) -> Json:
-        """The windows that were kept, oldest first, and the start of the first that was not."""
+        """Return the kept windows, oldest first, and the start of the first dropped one."""
         oldest_first = sorted(self._kept, key=lambda found: found[:3], reverse=True)
         return {"entries": [found[4] for found in oldest_first], "next": self._next}
 
 
 def size_of(entry: Json) -> int:
-    """The bytes that an entry takes in an answer."""
+    """Return the size of an entry in an answer."""
     return len(json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace"))
 
 

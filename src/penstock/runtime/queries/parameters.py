@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from penstock.java_names import JavaNames
 from penstock.runtime.queries.views import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
@@ -40,7 +41,7 @@ class QueryableStoreType(Generic[T]):
         return f"QueryableStoreTypes.{prefix}{names[self.kind]}{'_with_headers' if self.values == 'headers' else ''}()"
 
 
-class QueryableStoreTypes:
+class QueryableStoreTypes(JavaNames):
     """The kinds of stores that can be read.
 
     >>> str(QueryableStoreTypes.timestamped_window_store())
@@ -94,7 +95,7 @@ class QueryableStoreTypes:
 
 
 @dataclass(frozen=True)
-class StoreQueryParameters(Generic[T]):
+class StoreQueryParameters(JavaNames, Generic[T]):
     """What `KafkaStreams.store` is given.
 
     >>> StoreQueryParameters("counts", QueryableStoreTypes.key_value_store()).with_partition(1).enable_stale_stores().stale_stores
