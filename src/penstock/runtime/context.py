@@ -24,6 +24,7 @@ from penstock.runtime.read_only_store import ReadOnlyStore
 from penstock.runtime.store_context import AbstractTaskContext
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes.record_headers import AddedHeaders
+from penstock.state.cache import RecordCache
 from penstock.windows import to_ms
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
         config: StreamsConfig,
         state_manager: ProcessorStateManager,
         metrics: TaskMetrics,
-        cache: Any,
+        cache: RecordCache,
         record_collector: RecordCollector,
     ) -> None:
         super().__init__(task_id, config, state_manager, metrics, cache)
