@@ -93,7 +93,7 @@ class Backfill(Throughput):
         for variant in self.variants():
             rows.append(time_row(runs, variant, "with start-up", f"{variant}, with start-up"))
             rows.append(size_row(runs, variant, "cpu with start-up", f"{variant}, CPU of all processes", "CPU s"))
-            rows.append(size_row(runs, variant, "rss", f"{variant}, peak memory", "bytes"))
+            rows.append(size_row(runs, variant, "rss", f"{variant}, peak memory", "MB"))
         return rows
 
     def batch_seconds(self) -> float:
