@@ -16,7 +16,6 @@ A restart begins with the committed offsets, like any start, so nothing about a 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from penstock.client.scheduling.event_queue import Background
 from penstock.client.scheduling.failures import is_transient
 from penstock.client.scheduling.run_state import RunState
 from penstock.client.scheduling.task_manager import TaskManager
+from penstock.clock import monotonic
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 
@@ -219,7 +219,7 @@ class BoundedRun:
 
     def _note_progress(self, committed: Mapping[TopicPartition, int]) -> None:
         assert self._ends is not None
-        now = time.monotonic()
+        now = monotonic()
         if not self._firsts and committed:
             self._began = now
         if now - self._last < 0.1:

@@ -94,7 +94,10 @@ class TaskOffsets:
                 )
 
     def _fit(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Check committed offsets against their logs. The reset policy replaces those outside."""
+        """Check committed offsets against their logs. The reset policy replaces those outside.
+
+        A position in history is not checked: the topic is checked when it takes over.
+        """
         lost = {}
         asked = [partition for partition, some in committed.items() if history_rows(some) is None]
         for partition, log in self.admin.log_bounds(asked, False, reachable=True).items() if asked else ():
