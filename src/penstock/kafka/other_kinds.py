@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import BrokerError
-from penstock.kafka.groups import GroupStatus
+from penstock.kafka.groups import STREAMS_PROTOCOL, GroupStatus
 from penstock.printable import printable
 
 _log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def kind_of(status: GroupStatus | None) -> str:
     """
     if status is None or not status.exists:
         return "the brokers do not describe them (group.protocol consumer or streams, or no right to describe the group)"
-    known = {JAVA_PROTOCOL: "Kafka Streams in Java"}.get(status.protocol)
+    known = {JAVA_PROTOCOL: "Kafka Streams in Java", STREAMS_PROTOCOL: "a streams group"}.get(status.protocol)
     if known is None:
         known = "penstock" if status.protocol.startswith(_OWN_PREFIX) else "consumers"
     kind = f"{known} (assignor {printable(status.protocol)})" if status.protocol else "members in a rebalance"

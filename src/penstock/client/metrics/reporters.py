@@ -12,10 +12,10 @@ import importlib
 import inspect
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from penstock.clock import monotonic
 from penstock.errors import ConfigError, StreamsError
 from penstock.metrics.registry import Metric, MetricName
 
@@ -147,7 +147,7 @@ class Reporters:
 
     def _value(self, name: MetricName) -> Any:
         """Return a metric's value. A snapshot is reused for 0.2 s, because reporters read many values at a time."""
-        now = time.monotonic()
+        now = monotonic()
         if now - self._read_at > _FRESH:
             self._values, self._read_at = self._read(), now
         found = self._values.get(name)

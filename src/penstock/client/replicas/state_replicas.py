@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,11 +16,13 @@ from penstock.client.assignment.group_assignment import settings_of
 from penstock.client.metadata import TaskMetadata
 from penstock.client.replicas.local_replicas import LocalReplicas, StandbyEvents, hosts_of
 from penstock.client.scheduling.placement import KnownState, Placement, keep_bound, place
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.membership import GroupMember, Membership
+from penstock.kafka.group_client import GroupClient
+from penstock.kafka.membership import Membership
 from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.plan import Plan, StateBound
 from penstock.spark.worker.standby_worker import stored_offsets
@@ -64,7 +65,7 @@ class StateReplicas:
         self._reported_ready: frozenset[TaskId] = frozenset()
         self._missing = math.inf
         self._looked_at = self._told_at = -math.inf
-        self.member: GroupMember | None = None
+        self.member: GroupClient | None = None
         self.directory: StateDirectory | None = None
         self.restoring: set[TaskId] = set()
         self._taken_back: set[TaskId] = set()
@@ -157,7 +158,7 @@ class StateReplicas:
         changelogs.
         """
         found = [task for task in self.restoring if self._is_back(task)]
-        now = time.monotonic()
+        now = monotonic()
         if not found or now - self._looked_at < _UNDECIDED_EVERY:
             return []
         self._looked_at = now
@@ -194,7 +195,7 @@ class StateReplicas:
         ends = self._admin.log_ends(owners, False)
         stable = self._admin.log_ends(owners, True)
         hidden = {p: at for p, at in stable.items() if at < ends[p]}
-        now = time.monotonic()
+        now = monotonic()
         if hidden and now - self._told_at > _LOG_EVERY:
             self._told_at = now
             told = ", ".join(f"{partition} at offset {at}" for partition, at in hidden.items())

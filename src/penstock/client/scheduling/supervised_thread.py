@@ -16,7 +16,6 @@ open. Then it opens each of its tasks as soon as no other thread holds it, resto
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -99,7 +98,7 @@ class SupervisedThread:
         """True if it must read repartition partitions before the instance stops."""
         self.poll_at = 0.0
         """The next time to check for records for this idle thread."""
-        self.free_since = time.monotonic()
+        self.free_since = monotonic()
         self.is_parked = False
         """True if it has no worker and needs none, because it has no tasks."""
         self.needs_check = False

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from penstock.client.scheduling.supervised_thread import SupervisedThread, Threa
 from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.client.scheduling.task_spread import TaskSpread
 from penstock.client.scheduling.task_table import HELD, TaskRow, TaskState
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
@@ -349,7 +349,7 @@ class TaskManager:
 
     def follow_load(self) -> None:
         """Move tasks if the load requires it. Called often."""
-        over_hosts, now = self.is_over_hosts, time.monotonic()
+        over_hosts, now = self.is_over_hosts, monotonic()
         # On several hosts changelog ends are read, and copies catch up slowly.
         if (
             not self._owners
@@ -509,7 +509,7 @@ class TaskManager:
                     self._begun[store] = progress
                 else:
                     self._begun.pop(store, None)
-        now = time.monotonic()
+        now = monotonic()
         for progress in report.restoring:
             if (
                 progress.hidden_from is not None

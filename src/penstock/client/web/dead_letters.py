@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from penstock.client.web.errors import HttpError
 from penstock.client.web.history import first_line
+from penstock.clock import wall_time
 from penstock.dead_letters import (
     HEADER_ERRORS_EXCEPTION,
     HEADER_ERRORS_MESSAGE,
@@ -107,7 +107,7 @@ class DeadLetters:
             origin = (HEADER_REPLAYED, f"{at.topic}-{at.partition}@{offset}".encode())
             written = ProducedRecord(target.topic, target.partition, record.key, record.value, record.timestamp, (*kept, origin))
             self._topics.write(written)
-            now = round(time.time() * 1000)
+            now = round(wall_time() * 1000)
             self._replayed[at.topic, at.partition, offset] = now
             while len(self._replayed) > _REMEMBERED:
                 del self._replayed[next(iter(self._replayed))]

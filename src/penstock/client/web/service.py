@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from penstock.client.web.settings import settings_json
 from penstock.client.web.state_info import Readings, StateInfo
 from penstock.client.web.topics import TopicRecords
 from penstock.client.web.watcher import Watcher
+from penstock.clock import wall_time
 from penstock.config.streams_config import StreamsConfig
 from penstock.peers.proofs import PeerKeys
 from penstock.query.server_tls import server_tls
@@ -50,13 +50,13 @@ class WebService:
         self._forwarder = Forwarder(self._keys, tls)
         self._server: QueryServer | None = None
         self._watcher: Watcher | None = None
-        self._started = time.time()
+        self._started = wall_time()
         self._step = "its turn", self._started
         self._web = WebApplication(self._token, self.host, self._keys, self._starting, lambda: settings_json(config))
 
     def starting(self, step: str) -> None:
         """Show what the start waits for."""
-        self._step = step, time.time()
+        self._step = step, wall_time()
         self._listen()
 
     def _starting(self) -> dict[str, Any]:
