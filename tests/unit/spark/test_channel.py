@@ -196,11 +196,11 @@ def test_should_take_no_memory_for_what_is_only_announced(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("sent", "what"),
     [
-        (struct.pack(">I", channels.MAX_REQUEST + 1), "announced"),
-        (struct.pack(">I", 5) + b"hello", "no message"),
-        (struct.pack(">I", 1) + b"N", "no message"),
-        (struct.pack(">I", 5) + b"t\0\0\0\0", "no message"),
-        (struct.pack(">I", 40) + pickle.dumps(Path("x")).ljust(40, b".")[:40], "no message"),
+        (struct.pack(">I", channels.MAX_REQUEST + 1), "are accepted"),
+        (struct.pack(">I", 5) + b"hello", "invalid message"),
+        (struct.pack(">I", 1) + b"N", "invalid message"),
+        (struct.pack(">I", 5) + b"t\0\0\0\0", "invalid message"),
+        (struct.pack(">I", 40) + pickle.dumps(Path("x")).ljust(40, b".")[:40], "invalid message"),
     ],
 )
 def test_should_refuse_what_is_no_message(sent: bytes, what: str) -> None:
