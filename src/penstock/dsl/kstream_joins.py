@@ -1,9 +1,9 @@
-"""The joins of a stream: with another stream, with a table, with a global table."""
+"""The joins of a stream: with another stream, with a table, with a global table, with a DataFrame."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, overload
 
@@ -12,9 +12,11 @@ from penstock.dsl.abstract_stream import joiner_with_key
 from penstock.dsl.arguments import option
 from penstock.dsl.kstream_base import StreamBase
 from penstock.dsl.options import Joined, StreamJoined, renamed
+from penstock.dsl.stream_dataframe_join import join_dataframe
 from penstock.dsl.stream_stream_join import join_streams
 from penstock.dsl.stream_table_join import join_global_table, join_table
 from penstock.dsl.typevars import GK, GV, VO, VR, K, V
+from penstock.processor import Duration
 from penstock.user_code import misuse
 from penstock.windows import JoinWindows
 
@@ -194,6 +196,36 @@ class JoinOperators(StreamBase[K, V]):
         if not isinstance(other, kstream.KStream):
             raise misuse(f"outer_join is for two streams; a stream cannot be outer joined with {other!r}")
         return self._join(other, arguments, options, left=True, right=True)
+
+    def join_dataframe(
+        self,
+        make_dataframe: Callable[..., Any],
+        joiner: Callable[..., Any],
+        on: str | Sequence[str] | tuple[str | Sequence[str], Callable[[K, V], Any]],
+        refresh: Duration | None = None,
+        *,
+        with_key: bool = False,
+        name: str | None = None,
+    ) -> kstream.KStream[K, Any]:
+        """Join each record with the row of a DataFrame; records without a row give nothing. Not part of Kafka Streams.
+
+        `make_dataframe` is called in the driver, with the SparkSession if it takes a parameter, before the start and then every
+        `refresh`. It may return a `pyarrow.Table` or a list of dicts as well. If a refresh fails, the rows of the last one are
+        kept. Each stream thread has a copy of the rows in memory. `on="user_id"` looks up the record's key in that column, and
+        `on=("user_id", lambda key, value: value["user"])` what the function returns. With several columns the key is a tuple.
+        The joiner gets the value and the row as a dict; with `with_key=True` the key first.
+
+        >>> from penstock import Consumed, Produced, Serdes, StreamsBuilder, TopologyTestDriver
+        >>> builder, text = StreamsBuilder(), Serdes.string()
+        >>> clicks = builder.stream("clicks", Consumed(text, text))
+        >>> users = lambda: [{"user_id": "u1", "city": "Oslo"}]
+        >>> clicks.join_dataframe(users, lambda page, user: f"{page} from {user['city']}", on="user_id").to("placed")
+        >>> with TopologyTestDriver(builder.build(), {"default.key.serde": text, "default.value.serde": text}) as driver:
+        ...     driver.create_input_topic("clicks", text, text).pipe_key_values([("u1", "home"), ("u2", "home")])
+        ...     driver.create_output_topic("placed", text, text).read_key_values()
+        [('u1', 'home from Oslo')]
+        """
+        return join_dataframe(self, make_dataframe, joiner_with_key(joiner, with_key), on, refresh, name)
 
     def _join(
         self, other: Any, arguments: tuple[Any, ...], options: dict[str, Any], left: bool, right: bool

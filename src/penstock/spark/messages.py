@@ -8,12 +8,14 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_lines import LogLine
 from penstock.metrics.transfer import MetricsUpdate
+from penstock.operators.joins.lookup_table import PackedTable
 from penstock.runtime.flow import Flow
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.identity import Identity
@@ -44,6 +46,14 @@ class Application:
     def transactional_id(self, thread: int) -> str:
         """The transactional id of a thread; a thread that is opened again ends what was left open under it."""
         return f"{self.config['application.id']}-{self.process_id}-{thread + 1}"
+
+
+class TablesBroadcast(Protocol):
+    """Spark's broadcast of the DataFrames that streams are joined with, by the name of their join."""
+
+    @property
+    def value(self) -> Mapping[str, PackedTable]:
+        """The tables; a worker fetches them when it is first asked."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,7 @@ class Residency:
     """Whether only partitions of repartition topics are read: the application is about to close."""
     application: bytes | None = field(default=None, repr=False)  # it has the secrets in it
     executor: str | None = None
+    tables: TablesBroadcast | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ class ThreadSupervisor:
         thread.is_doubted = thread.is_idle = thread.gives_way = thread.has_unread = False
         drains = processes and self._run.is_draining
         job = thread.job = Job(self._number, wanted, generation, processes, drains)
-        job.report_at = job.started + _FIRST_REPORT
+        job.report_at, job.tables_version = job.started + _FIRST_REPORT, self._jobs.tables_version
         future = self._jobs.reside(
             thread.index,
             self._number,
@@ -246,7 +246,7 @@ class ThreadSupervisor:
         membership = self._assignments.membership
         if not self._run.may_process or membership is None or membership.generation != job.generation:
             return True
-        if job.drains is not self._run.is_draining:
+        if job.drains is not self._run.is_draining or job.tables_version != self._jobs.tables_version:
             return True
         return self._tasks.to_own(thread) != job.tasks
 

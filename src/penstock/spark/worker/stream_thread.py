@@ -122,6 +122,8 @@ class StreamThread:
                 self._report.offsets, self._report.iterations, self._report.held = {}, 0, None
             self._group_metadata, self._drains = residency.group_metadata, residency.drains
             self._pacing.limit(residency.commit_seconds, residency.max_records)
+            if residency.tables is not None:
+                self.tasks.lookup_tables.update(residency.tables.value)
             self._own(residency)
             is_called_away = bool(residency.seconds) and self._loop(residency)
             self._tell(closing=True)
