@@ -35,9 +35,9 @@ demo: setup       ## WordCount end to end.
 
 # Tests with a broker and Spark run in one process, which shares one broker and one session, beside the unit tests.
 test: setup lint  ## Lint, the unit tests, and one integration test per mechanism; under 10 minutes on 2 cores.
-	@$(BIN)/pytest -m core --durations=5 --durations-min=10 > $(VENV)/core-tests.log 2>&1 & core=$$!; \
+	@$(BIN)/pytest -m core --durations=10 --durations-min=1 > $(VENV)/core-tests.log 2>&1 & core=$$!; \
 	trap 'kill $$core 2>/dev/null' INT TERM; \
-	$(BIN)/pytest -n 2 -m "not integration and not slow" --durations=5 --durations-min=10; units=$$?; \
+	$(BIN)/pytest -n 2 -m "not integration and not slow" --durations=10 --durations-min=1; units=$$?; \
 	wait $$core; core=$$?; cat $(VENV)/core-tests.log; exit $$((units + core))
 
 test-integration: setup    ## All tests with a real broker and Spark but the slow ones; about 15 minutes.
@@ -65,7 +65,7 @@ lint: setup       ## Formatting, types and import contracts.
 
 docs: setup       ## Build the documentation into site/ and check its links.
 	@$(BIN)/python docs/generate.py
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 bench: setup      ## Measure beside Kafka Streams (Java), all jobs; about an hour and a half, into bench/results.

@@ -52,6 +52,13 @@ def _named(_: StreamsBuilder, lines: KStream, __: str, sink: str) -> None:
     words.count(Materialized("counts", STRING, LONG)).to_stream().to(sink, Produced(STRING, LONG))
 
 
+def _wordcount_lambda(_: StreamsBuilder, lines: KStream, __: str, sink: str) -> None:
+    """The same as users write it: lambdas that are called for each record."""
+    words = lines.flat_map_values(lambda line: line.split())
+    grouped = words.group_by(lambda _, word: word, Grouped(key_serde=STRING, value_serde=STRING))
+    grouped.count(Materialized(key_serde=STRING, value_serde=LONG)).to_stream().to(sink, Produced(STRING, LONG))
+
+
 def _wordcount_opaque(_: StreamsBuilder, lines: KStream, __: str, sink: str) -> None:
     """Nothing but lambdas that no one can look into: every operator runs the user's own Python."""
     words = lines.flat_map_values(lambda line: line.split(" "))
@@ -90,6 +97,7 @@ def _count(_: StreamsBuilder, events: KStream, __: str, sink: str) -> None:
 _TOPOLOGIES: dict[str, _Build] = {
     "wordcount": _wordcount,
     "named": _named,
+    "wordcount-lambda": _wordcount_lambda,
     "wordcount-opaque": _wordcount_opaque,
     "windows-on-update": _windows(EmitStrategy.on_window_update()),
     "windows-on-close": _windows(EmitStrategy.on_window_close()),

@@ -1,4 +1,4 @@
-"""Examples of docstrings (`>>> …`) become code blocks in the API reference; Markdown takes `>>>` for quotes in quotes."""
+"""Prepares docstrings for the API reference: examples (`>>> …`) become code blocks, which Markdown would take for quotes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from typing import Any
 
 from griffe import Extension
 
+HELPERS = ("JavaNames", "Generic", "ABC")
+"""Bases that say nothing to a reader."""
+
 
 class ExampleBlocks(Extension):
-    """Puts fences around the examples of every docstring before mkdocstrings renders it."""
+    """Puts fences around the examples of docstrings, and leaves helper classes out of the bases of a class."""
 
     def on_instance(self, *, obj: Any, **_: Any) -> None:
         """Change the docstring of an object that griffe has read."""
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
+        if obj.is_class:
+            obj.bases = [base for base in obj.bases if str(base).partition("[")[0].rpartition(".")[2] not in HELPERS]
 
 
 def fenced(text: str) -> str:

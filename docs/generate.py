@@ -15,7 +15,7 @@ sys.path.insert(0, str(DOCS.parent))
 
 from penstock.commands.app_reference import load_topology  # noqa: E402 - the repository is found first
 from penstock.config.keys import KEYS, REQUIRED, ConfigKey, Importance  # noqa: E402
-from penstock.topology.picture import draw_topology  # noqa: E402
+from penstock.drawing.picture import draw_topology  # noqa: E402
 
 BEGIN, END = "<!-- generated: python docs/generate.py -->", "<!-- end of what is generated -->"
 EXAMPLES = sorted(path.stem for path in (DOCS.parent / "src" / "penstock_examples").glob("[a-z]*.py"))

@@ -49,9 +49,11 @@ def reference_page(theme: str, names: list[str]) -> str:
 
 
 def on_config(config: Any) -> Any:
-    """Put the reference's pages where the navigation has their folder."""
+    """Put the pages of the API where the navigation has their folder."""
     pages = [{theme: f"reference/{slug(theme)}.md"} for theme in groups()]
-    config.nav = [{"Reference": pages} if "Reference" in entry else entry for entry in config.nav]
+    for entry in config.nav:
+        if "Reference" in entry:
+            entry["Reference"] = [{"API": pages} if "API" in page else page for page in entry["Reference"]]
     return config
 
 

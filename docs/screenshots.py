@@ -1,7 +1,7 @@
-"""Takes the pictures of the page: `python docs/screenshots.py`, with Chromium on the path.
+"""Takes the pictures of the console: `python docs/screenshots.py`, with Chromium on the path.
 
-It runs the demo, asks it for its address, waits until there is something to see, and writes `docs/pictures/page*.png`. The demo
-has no dead letters: the pictures of a query and of dead letters show the application that the tests look at.
+It runs the demo for two minutes and writes `docs/pictures/page*.png`, 1400 and 400 pixels wide, light and dark. The demo has no
+dead letters: the pictures of a query and of dead letters show the application of the tests.
 """
 
 from __future__ import annotations
@@ -18,19 +18,23 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 _ROOT = Path(__file__).parent.parent
 _PICTURES = Path(__file__).parent / "pictures"
-_WIDE, _PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+_WIDE, _PHONE = {"width": 1400, "height": 860}, {"width": 400, "height": 860}
 _SHOTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "page-readme.png": ("overview", {"viewport": {"width": 1800, "height": 545}, "color_scheme": "light"}),
     "page.png": ("overview", {"viewport": _WIDE, "color_scheme": "light"}),
+    "page-dark.png": ("overview", {"viewport": _WIDE, "color_scheme": "dark"}),
     "page-topology.png": ("topology", {"viewport": _WIDE, "color_scheme": "light"}),
-    "page-dark.png": ("topology", {"viewport": _WIDE, "color_scheme": "dark"}),
+    "page-topology-dark.png": ("topology", {"viewport": _WIDE, "color_scheme": "dark"}),
     "page-phone.png": ("overview", {"viewport": _PHONE, "color_scheme": "light"}),
+    "page-phone-dark.png": ("overview", {"viewport": _PHONE, "color_scheme": "dark"}),
+    "page-phone-topology.png": ("topology", {"viewport": _PHONE, "color_scheme": "light"}),
 }
 
 
 def main() -> None:
-    """Run the demo, look at it, end it."""
+    """Run the demo, take the pictures, end the demo."""
     demo = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli", "demo", "--seconds", "900", "--rate", "2000"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "penstock.cli", "demo", "--seconds", "900", "--rate", "1000"], stdout=subprocess.PIPE, text=True
     )
     try:
         assert demo.stdout is not None
@@ -67,12 +71,12 @@ def take_query_and_dead_letters(browser: Browser) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         served = busy_application(Path(folder), hour=False)
-        page = browser.new_page(viewport={"width": 1280, "height": 640})
+        page = browser.new_page(viewport={"width": 1400, "height": 640})
         page.goto(f"http://{served.address}/#/queries?mode=browse&store=counts&limit=25")
         page.click("button.main:visible", timeout=60_000)
         page.wait_for_timeout(500)
         page.screenshot(path=_PICTURES / "page-queries.png")
-        page.set_viewport_size({"width": 1280, "height": 760})
+        page.set_viewport_size({"width": 1400, "height": 760})
         page.goto(f"http://{served.address}/#/dead-letters")
         page.click(".group >> nth=0 >> summary", timeout=60_000)
         page.click(".letter >> nth=0 >> summary")

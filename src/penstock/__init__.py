@@ -105,6 +105,7 @@ from penstock.handlers import (
     Result,
     SerializationExceptionOrigin,
 )
+from penstock.history import SparkHistory
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metric, MetricName, Metrics, RecordingLevel, Sensor
 from penstock.partitioner import StreamPartitioner
@@ -119,7 +120,6 @@ from penstock.processor import (
     ValueTransformerWithKey,
 )
 from penstock.query.metadata import HostInfo, KeyQueryMetadata, StreamsMetadata
-from penstock.query.parameters import QueryableStoreType, QueryableStoreTypes, StoreQueryParameters
 from penstock.query.position import Position, PositionBound
 from penstock.query.queries import (
     KeyQuery,
@@ -136,6 +136,7 @@ from penstock.query.queries import (
 from penstock.query.request import StateQueryRequest
 from penstock.query.result import FailureReason, QueryConfig, QueryResult, StateQueryResult
 from penstock.record import FixedKeyRecord, ProducedRecord, RawRecord, Record, RecordContext, RecordMetadata
+from penstock.runtime.queries.parameters import QueryableStoreType, QueryableStoreTypes, StoreQueryParameters
 from penstock.runtime.queries.views import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
@@ -219,6 +220,7 @@ __all__ = [
     "SessionWindowedCogroupedKStream",
     # Options
     "Consumed",
+    "SparkHistory",
     "Produced",
     "Grouped",
     "Materialized",

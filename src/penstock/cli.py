@@ -9,6 +9,7 @@ import typer
 
 from penstock import __version__
 from penstock.commands.app_reference import AppReferenceError, load_topology
+from penstock.commands.backfill import backfill
 from penstock.commands.broker import broker
 from penstock.commands.common import Reference, Settings, fail, parse_settings, say
 from penstock.commands.consume import consume
@@ -23,8 +24,8 @@ from penstock.commands.status import status
 from penstock.commands.top import top
 from penstock.commands.topics import topics
 from penstock.commands.warm_up import warm_up
+from penstock.drawing.picture import draw_topology
 from penstock.errors import PenstockError
-from penstock.topology.picture import draw_topology
 
 app = typer.Typer(
     name="penstock",
@@ -76,7 +77,7 @@ def describe(
     say(f"wrote {svg}")
 
 
-for _command in (demo, example, broker, run, status, top, logs, query, reset, produce, consume, warm_up):
+for _command in (demo, example, broker, run, backfill, status, top, logs, query, reset, produce, consume, warm_up):
     app.command()(_command)
 app.add_typer(topics)
 

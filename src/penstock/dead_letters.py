@@ -1,4 +1,4 @@
-"""Records that failed: what is known of them, and their copies for a dead letter topic."""
+"""Failed records: their description, and their form in a dead letter topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.printable import printable_lines
 from penstock.record import Headers, ProducedRecord
 
 LOGGER = __name__
-"""The logger that tells of each dead letter."""
+"""The logger for dead letters."""
 
 _log = logging.getLogger(LOGGER)
 
@@ -28,9 +28,9 @@ _SHOWN = 500
 
 @dataclass(frozen=True)
 class ErrorHandlerContext:
-    """Where a record failed: its origin, the node, the task.
+    """The origin of a failed record: topic, node, task.
 
-    `topic` is None and `partition` and `offset` are -1 where there is no input record, as in a punctuator.
+    Without an input record, as in a punctuator, `topic` is None, and `partition` and `offset` are -1.
     """
 
     topic: str | None
@@ -44,7 +44,7 @@ class ErrorHandlerContext:
     source_raw_value: bytes | None = None
 
     def __str__(self) -> str:
-        # Headers and raw bytes stay out: this text goes to logs, and they are the user's data.
+        # Without headers and raw bytes, which are user data: this text is logged.
         return (
             f"ErrorHandlerContext(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
             f"processor_node_id={self.processor_node_id!r}, task_id={self.task_id})"
@@ -54,7 +54,7 @@ class ErrorHandlerContext:
 def build_dead_letter_queue_record(
     topic: str, key: bytes | None, value: bytes | None, context: ErrorHandlerContext, exception: BaseException
 ) -> ProducedRecord:
-    """A record for a dead letter topic: the input's bytes and headers, and six headers that tell what happened.
+    """Return a record for a dead letter topic: the input's bytes and headers, and six headers about the error.
 
     >>> context = ErrorHandlerContext("orders", 2, 41, (), "parse", TaskId(0, 2), timestamp=7)
     >>> record = build_dead_letter_queue_record("dead", b"k", b"v", context, ValueError("no number"))
@@ -75,7 +75,7 @@ def build_dead_letter_queue_record(
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """What is told of a record that went to a dead letter topic: where it came from and why, never its content."""
+    """The description of a dead letter: its origin and error, never its content."""
 
     to: str
     time: int
@@ -87,7 +87,7 @@ class DeadLetter:
 
     @classmethod
     def of(cls, record: ProducedRecord, time: int) -> DeadLetter:
-        """From the six headers; a handler of the user's own may have left them out.
+        """Read the six headers. A user's handler may omit them.
 
         >>> context = ErrorHandlerContext("orders", 2, 41, (), "parse", TaskId(0, 2), timestamp=7)
         >>> record = build_dead_letter_queue_record("dead", b"k", b"v", context, ValueError("no number"))
@@ -107,14 +107,14 @@ class DeadLetter:
         )
 
     def __str__(self) -> str:
-        """In words: where the record was, where it went, and why."""
+        """Format origin, dead letter topic and error."""
         origin = "a record" if self.topic is None else f"the record at {self.topic}-{self.partition} @ {self.offset}"
         why = ": ".join(text for text in (self.exception, self.message) if text) or "the handler gave no reason"
         return printable_lines(f"{origin} went to the dead letter topic {self.to}: {why}")
 
 
 def tell(count: int, letters: Sequence[DeadLetter]) -> None:
-    """Log so many dead letters, of which these are the last."""
+    """Log dead letters: their number, and these last ones."""
     if count > len(letters):
         _log.warning("%d records went to dead letter topics; the last %d of them are:", count, len(letters))
     for letter in letters:
@@ -122,11 +122,11 @@ def tell(count: int, letters: Sequence[DeadLetter]) -> None:
 
 
 def _number(text: str | None) -> int | None:
-    """A number as the headers have it; a record of somebody else's may have anything there."""
+    """Parse a number of the headers. Other programs' records may have any text."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 def exception_name(exception: BaseException) -> str:
-    """The full name of an exception's class; built-in ones without their module."""
+    """Return the full name of an exception's class, without the module for built-in ones."""
     kind = type(exception)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

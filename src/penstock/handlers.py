@@ -1,8 +1,8 @@
-"""What happens to a record that cannot be read, processed or written: the handlers a user can plug in.
+"""Exception handlers for records that cannot be deserialized, processed or produced.
 
-Three places, three handlers. Each is asked with an `ErrorHandlerContext`, the record and the exception, and answers
-with a `Response`: go on without the record, fail, or (when writing) try again; with it come the records for a dead
-letter topic. `errors.dead.letter.queue.topic.name` makes the built-in handlers write the failed input record there.
+Each of the three handlers gets an `ErrorHandlerContext`, the record and the exception, and returns a `Response`: skip the
+record, fail, or (in production) retry. The response may contain records for a dead letter topic. With
+`errors.dead.letter.queue.topic.name` the built-in handlers write the failed input record there.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from penstock.config.objects import imported_for, instance_for
 from penstock.dead_letters import ErrorHandlerContext, build_dead_letter_queue_record
 from penstock.errors import ConfigError
+from penstock.import_paths import imported_for, instance_for
 from penstock.record import FixedKeyRecord, ProducedRecord, RawRecord
 
 _log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ DEAD_LETTER_TOPIC_CONFIG = "errors.dead.letter.queue.topic.name"
 
 
 class Result(enum.Enum):
-    """What the task does with the record that failed."""
+    """The reaction to a failed record."""
 
     RESUME = "RESUME"
     FAIL = "FAIL"
@@ -32,7 +32,7 @@ class Result(enum.Enum):
 
 
 class SerializationExceptionOrigin(enum.Enum):
-    """Which part of an output record could not be serialized."""
+    """The part of an output record that could not be serialized."""
 
     KEY = "KEY"
     VALUE = "VALUE"
@@ -40,7 +40,7 @@ class SerializationExceptionOrigin(enum.Enum):
 
 @dataclass(frozen=True)
 class Response:
-    """A handler's answer, with the records it wants written to a dead letter topic.
+    """A handler's response, with records for a dead letter topic.
 
     >>> Response.resume().result
     <Result.RESUME: 'RESUME'>
@@ -51,29 +51,29 @@ class Response:
 
     @classmethod
     def resume(cls, dead_letter_queue_records: Iterable[ProducedRecord] | None = None) -> Response:
-        """Go on without the record."""
+        """Skip the record."""
         return cls(Result.RESUME, tuple(dead_letter_queue_records or ()))
 
     @classmethod
     def fail(cls, dead_letter_queue_records: Iterable[ProducedRecord] | None = None) -> Response:
-        """Stop the task with an error."""
+        """Fail the task."""
         return cls(Result.FAIL, tuple(dead_letter_queue_records or ()))
 
     @classmethod
     def retry(cls) -> Response:
-        """Try the write again; only a production handler may say so, and only for errors that pass."""
+        """Retry the write. Only for production handlers and retriable errors."""
         return cls(Result.RETRY)
 
 
 def as_response(answer: Any, handler: Any, method: str = "handle_error") -> Response:
-    """What a handler has answered: a `Response`, or its result alone.
+    """Return a handler's answer as a `Response`. A `Result` alone is accepted too.
 
     >>> as_response(Result.RESUME, object())
     Response(result=<Result.RESUME: 'RESUME'>, dead_letter_queue_records=())
     """
     if isinstance(answer, Result):
         return Response(answer)
-    # Other objects with the same two attributes will do.
+    # Other objects with these two attributes are accepted.
     if answer is None or not isinstance(getattr(answer, "result", None), Result):
         raise TypeError(
             f"{type(handler).__name__}.{method}() returned {answer!r}: "
@@ -85,7 +85,7 @@ def as_response(answer: Any, handler: Any, method: str = "handle_error") -> Resp
 
 
 def _check_dead_letter(record: Any, handler: Any, method: str) -> None:
-    """The order of Java's ProducerRecord is another: what was shifted would be written as it is."""
+    """Check a dead letter's types: a record with the argument order of Java's ProducerRecord would be written wrongly."""
     if (
         isinstance(record, ProducedRecord)
         and isinstance(record.topic, str)
@@ -95,13 +95,13 @@ def _check_dead_letter(record: Any, handler: Any, method: str) -> None:
     ):
         return
     raise TypeError(
-        f"{type(handler).__name__}.{method}() has answered with the dead letter {record!r}: write "
+        f"{type(handler).__name__}.{method}() returned the dead letter {record!r}: expected "
         "ProducedRecord(topic, partition or None, key bytes, value bytes, timestamp, headers)"
     )
 
 
 class ExceptionHandler:
-    """What the three kinds of handlers share: they are given the application's configuration once, before use."""
+    """The base class of the three handlers. `configure` is called once with the application's configuration."""
 
     Response = Response
     Result = Result
@@ -109,13 +109,13 @@ class ExceptionHandler:
     dead_letter_queue_topic: str | None = None
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        """Take what is needed from the configuration."""
+        """Read the configuration."""
         topic = configs.get(DEAD_LETTER_TOPIC_CONFIG)
         if topic is not None:
             self.dead_letter_queue_topic = str(topic)
 
     def dead_letter_queue_records(self, context: ErrorHandlerContext, exception: Exception) -> tuple[ProducedRecord, ...]:
-        """The failed input record for the configured dead letter topic; nothing where none is configured."""
+        """Return the failed input record for the configured dead letter topic. Empty without a topic."""
         if self.dead_letter_queue_topic is None:
             return ()
         record = build_dead_letter_queue_record(
@@ -125,20 +125,20 @@ class ExceptionHandler:
 
 
 class DeserializationExceptionHandler(ExceptionHandler):
-    """Decides on input records whose bytes cannot be read."""
+    """Decides on input records that cannot be deserialized."""
 
     def handle_error(self, context: ErrorHandlerContext, record: RawRecord, exception: Exception) -> Response:
-        """What to do with `record`, which failed with `exception`."""
+        """Return the reaction to a record that failed with an exception."""
         raise TypeError(f"{type(self).__name__} must implement handle_error(context, record, exception)")
 
 
 class ProcessingExceptionHandler(ExceptionHandler):
-    """Decides on records (None: a punctuator) during which a processor raised."""
+    """Decides on records (None for a punctuator) with an exception in a processor."""
 
     def handle_error(
         self, context: ErrorHandlerContext, record: FixedKeyRecord[Any, Any] | None, exception: Exception
     ) -> Response:
-        """What to do with `record`, which failed with `exception`."""
+        """Return the reaction to a record that failed with an exception."""
         raise TypeError(f"{type(self).__name__} must implement handle_error(context, record, exception)")
 
 
@@ -146,61 +146,57 @@ class ProductionExceptionHandler(ExceptionHandler):
     """Decides on output records that cannot be serialized or written."""
 
     def handle_error(self, context: ErrorHandlerContext, record: ProducedRecord, exception: Exception) -> Response:
-        """What to do with `record`, which the brokers did not take."""
+        """Return the reaction to a record that the brokers refused."""
         raise TypeError(f"{type(self).__name__} must implement handle_error(context, record, exception)")
 
     def handle_serialization_error(
         self, context: ErrorHandlerContext, record: ProducedRecord, exception: Exception, origin: SerializationExceptionOrigin
     ) -> Response:
-        """What to do with a record (here with key and value as objects) that a serializer refused."""
+        """Return the reaction to a record that a serializer refused. Its key and value are objects."""
         return Response.fail()
 
 
 class LogAndFailExceptionHandler(DeserializationExceptionHandler):
-    """Logs the record that cannot be read, and fails: the default."""
+    """Logs a record that cannot be deserialized, and fails. The default."""
 
     def handle_error(self, context: ErrorHandlerContext, record: RawRecord, exception: Exception) -> Response:
-        """Fail."""
         _log_deserialization(logging.ERROR, context, record, exception)
         return Response.fail(self.dead_letter_queue_records(context, exception))
 
 
 class LogAndContinueExceptionHandler(DeserializationExceptionHandler):
-    """Logs the record that cannot be read, and goes on with the next."""
+    """Logs a record that cannot be deserialized, and skips it."""
 
     def handle_error(self, context: ErrorHandlerContext, record: RawRecord, exception: Exception) -> Response:
-        """Resume."""
         _log_deserialization(logging.WARNING, context, record, exception)
         return Response.resume(self.dead_letter_queue_records(context, exception))
 
 
 class LogAndFailProcessingExceptionHandler(ProcessingExceptionHandler):
-    """Logs the record that made a processor raise, and fails: the default."""
+    """Logs a record that failed in a processor, and fails. The default."""
 
     def handle_error(
         self, context: ErrorHandlerContext, record: FixedKeyRecord[Any, Any] | None, exception: Exception
     ) -> Response:
-        """Fail."""
         _log_processing(logging.ERROR, context, exception)
         return Response.fail(self.dead_letter_queue_records(context, exception))
 
 
 class LogAndContinueProcessingExceptionHandler(ProcessingExceptionHandler):
-    """Logs the record that made a processor raise, and goes on with the next."""
+    """Logs a record that failed in a processor, and skips it."""
 
     def handle_error(
         self, context: ErrorHandlerContext, record: FixedKeyRecord[Any, Any] | None, exception: Exception
     ) -> Response:
-        """Resume."""
         _log_processing(logging.WARNING, context, exception)
         return Response.resume(self.dead_letter_queue_records(context, exception))
 
 
 class DefaultProductionExceptionHandler(ProductionExceptionHandler):
-    """Fails, after a retry of what can pass (an error with a true `retriable` attribute): the default."""
+    """Retries retriable errors (with a true `retriable` attribute), and fails otherwise. The default."""
 
     def handle_error(self, context: ErrorHandlerContext, record: ProducedRecord, exception: Exception) -> Response:
-        """Retry what can pass, fail otherwise."""
+        """Retry retriable errors, fail otherwise."""
         if is_retriable(exception):
             return Response.retry()
         return Response.fail(self.dead_letter_queue_records(context, exception))
@@ -208,15 +204,14 @@ class DefaultProductionExceptionHandler(ProductionExceptionHandler):
     def handle_serialization_error(
         self, context: ErrorHandlerContext, record: ProducedRecord, exception: Exception, origin: SerializationExceptionOrigin
     ) -> Response:
-        """Fail."""
         return Response.fail(self.dead_letter_queue_records(context, exception))
 
 
 class LogAndContinueProductionExceptionHandler(ProductionExceptionHandler):
-    """Logs the record that cannot be written, and goes on without it."""
+    """Logs a record that cannot be written, and skips it."""
 
     def handle_error(self, context: ErrorHandlerContext, record: ProducedRecord, exception: Exception) -> Response:
-        """Retry what can pass, resume otherwise."""
+        """Retry retriable errors, skip the record otherwise."""
         if is_retriable(exception):
             return Response.retry()
         _log_production(context, record, exception)
@@ -225,36 +220,35 @@ class LogAndContinueProductionExceptionHandler(ProductionExceptionHandler):
     def handle_serialization_error(
         self, context: ErrorHandlerContext, record: ProducedRecord, exception: Exception, origin: SerializationExceptionOrigin
     ) -> Response:
-        """Resume."""
         _log_production(context, record, exception)
         return Response.resume(self.dead_letter_queue_records(context, exception))
 
 
 def is_retriable(exception: BaseException) -> bool:
-    """Whether the same write may succeed later.
+    """Return True if the same write may succeed later.
 
-    An error says so itself with a true `retriable` attribute, or a `retriable()` method as librdkafka's errors have.
+    An error declares this by a true `retriable` attribute, or by a `retriable()` method, as librdkafka's errors do.
     """
     retriable = getattr(exception, "retriable", False)
     return bool(retriable()) if callable(retriable) else bool(retriable)
 
 
 def deserialization_exception_handler(configs: Mapping[str, Any]) -> DeserializationExceptionHandler:
-    """The configured handler of input records that cannot be read, ready to use."""
+    """Return the configured handler for deserialization."""
     keys = ("deserialization.exception.handler", "default.deserialization.exception.handler")
     found = _configured(keys, configs, LogAndFailExceptionHandler, LogAndContinueExceptionHandler)
     return cast(DeserializationExceptionHandler, found)
 
 
 def processing_exception_handler(configs: Mapping[str, Any]) -> ProcessingExceptionHandler:
-    """The configured handler of errors in processors, ready to use."""
+    """Return the configured handler for processing."""
     keys = ("processing.exception.handler",)
     found = _configured(keys, configs, LogAndFailProcessingExceptionHandler, LogAndContinueProcessingExceptionHandler)
     return cast(ProcessingExceptionHandler, found)
 
 
 def production_exception_handler(configs: Mapping[str, Any]) -> ProductionExceptionHandler:
-    """The configured handler of output records that cannot be written, ready to use."""
+    """Return the configured handler for production."""
     keys = ("production.exception.handler", "default.production.exception.handler")
     found = _configured(keys, configs, DefaultProductionExceptionHandler, LogAndContinueProductionExceptionHandler)
     return cast(ProductionExceptionHandler, found)
@@ -272,12 +266,12 @@ def _configured(
 
 
 def _resolve(key: str, value: Any, fail: type[ExceptionHandler], resume: type[ExceptionHandler]) -> Any:
-    """The handler a configuration value stands for: an object, a class, an import path, or one of the short names."""
+    """Return the handler for a configured value: an object, a class, an import path, or a short name."""
     allowed = f"allowed: log_and_fail, log_and_continue, an object with handle_error(), its class, or its import path {_PATH}"
     if value is None:
         return fail()
     if isinstance(value, str):
-        # The class names are also Kafka's own, so a Java application's properties keep working.
+        # The class names are Kafka's, so a Java application's properties work.
         by_name = {"log_and_fail": fail, "log_and_continue": resume, fail.__name__: fail, resume.__name__: resume}
         short = value if value in by_name else value.rpartition(".")[2]
         value = by_name[short] if short in by_name else imported_for(key, value, allowed)

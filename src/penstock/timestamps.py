@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.config.objects import imported
 from penstock.errors import ConfigError, StreamsError
+from penstock.import_paths import imported
 
 _log = logging.getLogger(__name__)
 

@@ -270,7 +270,8 @@ class TimeWindows(Windows):
 
     `grace` is how long after a window's end late records still count; it has no default, so that the choice is explicit.
 
-    >>> sorted(TimeWindows(10_000, grace=0, advance=5_000).windows_for(12_000))
+    >>> windows = TimeWindows(timedelta(seconds=10), grace=timedelta(0), advance=timedelta(seconds=5))
+    >>> sorted(windows.windows_for(12_000))
     [5000, 10000]
     """
 
@@ -383,7 +384,8 @@ class JoinWindows(Windows):
     `time_difference` sets both; `before` or `after` given with it replaces that side. Either may be negative,
     their sum may not.
 
-    >>> JoinWindows(5000, grace=0) == JoinWindows(before=5000, after=5000, grace=0)
+    >>> near = timedelta(seconds=5)
+    >>> JoinWindows(near, grace=timedelta(0)) == JoinWindows(before=near, after=near, grace=timedelta(0))
     True
     """
 

@@ -17,6 +17,7 @@ import yaml
 
 import penstock
 from penstock import StreamsConfig, UnknownConfigWarning
+from penstock.client.web.openapi import openapi
 from penstock.commands.common import read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN = "run: python docs/generate.py"
+MOVED = {"coming-from-kafka-streams.md"}
+"""Pages that only say where their content is now."""
 
 
 def generator() -> Any:
@@ -62,6 +65,11 @@ def files_of(page: Path) -> dict[str, str]:
 
 def toml_blocks() -> list[tuple[Path, str]]:
     return [(page, code) for page in PAGES for language, code in CODE.findall(page.read_text()) if language == "toml"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_should_have_no_marks_of_a_merge(page: Path) -> None:
+    assert not re.search(r"^(<<<<<<<|=======|>>>>>>>)( |$)", page.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize(("page", "target"), links())
@@ -153,6 +161,29 @@ def test_should_start_an_example_on_kubernetes_that_fits_together() -> None:
 )
 def test_should_show_examples_of_docstrings_as_code(text: str, shown: str) -> None:
     assert loaded("examples_in_docstrings").fenced(text) == shown
+
+
+def test_should_have_the_pages_in_four_groups() -> None:
+    (nav,) = re.findall(r"^nav:\n(?:  .*\n)+", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = yaml.safe_load(nav)["nav"]
+    assert [next(iter(group)) for group in pages] == ["Overview", "Tutorial", "How-to", "Reference", "Explanation"]
+    named = re.findall(r": ([\w-]+\.md)$", nav, re.MULTILINE)
+    assert sorted(named) == sorted({"index.md", *(page.name for page in (ROOT / "docs").glob("*.md"))} - MOVED)
+
+
+@pytest.mark.parametrize("page", sorted(MOVED))
+def test_should_lead_from_the_address_of_a_page_that_moved_to_where_it_is(page: str) -> None:
+    assert LINK.findall((ROOT / "docs" / page).read_text())
+
+
+@pytest.mark.parametrize("anchor", ["the-query-server", "state-as-tables", "stores-of-your-own", "where-is-a-key"])
+def test_should_keep_the_addresses_of_the_parts_of_the_page_on_queries(anchor: str) -> None:
+    assert anchor in anchors(ROOT / "docs" / "queries.md")
+
+
+def test_should_list_every_path_of_the_query_server() -> None:
+    page = (ROOT / "docs" / "query-server.md").read_text()
+    assert not [path for path in openapi()["paths"] if f"{path}`" not in page and f"{path}?" not in page]
 
 
 @pytest.mark.integration  # runs the tools of the documentation for a quarter of a minute

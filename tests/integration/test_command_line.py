@@ -66,7 +66,10 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, 
     wanted = {"hello": 2, "kafka": 1, "spark": 1}
 
     unknown = penstock("status", "--config", str(config))
-    assert (unknown.returncode, unknown.stderr) == (1, "penstock: the brokers know no application walk\n")
+    assert (unknown.returncode, unknown.stderr) == (
+        1,
+        "penstock: The brokers do not know the application walk. Check application.id\n",
+    )
 
     application = background(*run)
     wait_for_counts(brokers, wanted, 3, application)
@@ -91,7 +94,7 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, 
     assert dry.returncode == 0
     assert "delete topic: walk-counts-changelog" in dry.stdout
     assert "leave topic: walk-eu-counts-changelog (of application walk-eu)" in dry.stdout
-    assert "leave topic: walk-us-counts-changelog (nobody knows whose it is)" in dry.stdout
+    assert "leave topic: walk-us-counts-changelog (its owner is unknown)" in dry.stdout
     assert re.search(r"lines +0 +2 +0\n", dry.stdout)
     assert "walk-counts-changelog" in admin.list_topics(timeout=LIMIT).topics
 
@@ -136,7 +139,7 @@ def test_should_count_every_word_of_the_demo_once_and_leave_no_files(tmp_path: P
     done = penstock("demo", "--records", "2000", TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2,000 lines (10,000 words)" in done.stdout
-    assert "exactly once: every word that was fed is counted, none twice" in done.stdout
+    assert "exactly once: every word is counted, none twice" in done.stdout
     assert done.stderr == ""
     assert list(tmp_path.rglob("*")) == []
 

@@ -57,7 +57,7 @@ def test_should_start_with_a_secured_listener_for_clients_beside_one_in_plain_te
 
 
 def test_should_name_the_setting_that_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(BrokerError, match=r"could not format .*Invalid value 0 for configuration num\.io\.threads"):
+    with pytest.raises(BrokerError, match=r"Formatting .* failed.*Invalid value 0 for configuration num\.io\.threads"):
         DevBroker(data_dir=tmp_path, overrides={"num.io.threads": "0"}).start()
 
 

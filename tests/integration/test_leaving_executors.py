@@ -93,7 +93,7 @@ def test_should_stay_where_it_is_while_spark_tries_it_on_another_executor(cluste
         run.wait_for_counts()
         assert run.turns[-1]["threads"] == stays, "the process that has the stores open is the same"
         assert run.restored == restored
-        assert not any("has been ended" in line for line in run.errors)
+        assert not any("was ended" in line for line in run.errors)
 
 
 @pytest.mark.slow  # a cluster of its own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +97,31 @@ def test_should_be_at_home_in_a_notebook(kafka: Kafka, tmp_path: Path, monkeypat
     assert '<td style="text-align:left">c</td><td style="text-align:right">1</td>' in html(outputs[6])
     assert text(outputs[8]) == "NOT_RUNNING RUNNING False 1\n", "the same cell again takes the place of what it had started"
     assert "NOT_RUNNING" in html(outputs[9])
+
+
+BLOCK = re.compile(r"^```(sh|python|py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""What a reader runs; `py` marks cells that need the ones before them."""
+
+
+def test_should_run_the_page_on_notebooks_word_for_word(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "TMPDIR"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv(name, str(tmp_path / name))
+    topic, brokers = unique("clicks"), kafka.bootstrap_servers
+    page = (Path(__file__).parents[2] / "docs" / "notebooks.md").read_text().replace("localhost:9092", brokers)
+    cells = []
+    for language, code in BLOCK.findall(page):
+        code = code.replace("clicks", topic)
+        if language == "sh":
+            command = re.sub(
+                r"penstock (topics create|produce)", rf"{sys.executable} -m penstock.cli \1 -c bootstrap.servers={brokers}", code
+            )
+            code = f"import subprocess\nsubprocess.run({command!r}, shell=True, check=True)"
+        cells.append(code)
+    counted = "import time\nwhile counts.get('ada') != 2:\n    time.sleep(0.05)\ncounts"  # the page's reader looks again
+    outputs = executed([*cells, counted, "streams.close()"], tmp_path)
+    assert '<td style="text-align:left">ada</td><td style="text-align:right">2</td>' in html(outputs[-2])
+    assert '<td style="text-align:left">bob</td><td style="text-align:right">1</td>' in html(outputs[-2])
 
 
 _EXECUTE = """

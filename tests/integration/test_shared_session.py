@@ -74,7 +74,7 @@ def test_should_take_a_session_of_the_users_as_it_is_leave_it_and_end_with_it(ka
         assert left.works()
         process.do("stop_session")
         wait_until(lambda: left.ask("state") == "ERROR", "the application has noticed")
-        assert "the SparkSession was stopped" in left.ask("failure")
+        assert "The SparkSession was stopped" in left.ask("failure")
 
         # Without a session of the user's: the applications' own, which the last of them ends.
         first, second = (Application(process, kafka, tmp_path, **LOCAL) for _ in range(2))

@@ -28,7 +28,7 @@ def test_should_create_list_and_delete_topics(kafka: Kafka) -> None:
     assert "__consumer_offsets" not in listed
 
     again = penstock(kafka, "topics", "create", first)
-    assert ended(again) == (1, "", f"penstock: cannot create {first}: there is such a topic already\n")
+    assert ended(again) == (1, "", f"penstock: Creating {first} failed: the topic exists already\n")
     missing = penstock(kafka, "topics", "delete", first, "no-such-topic")
     assert ended(missing) == (1, "", "penstock: cannot delete no-such-topic: there is no such topic\n")
     assert ended(penstock(kafka, "topics", "delete", first, second))[0] == 0
@@ -61,13 +61,13 @@ def test_should_name_the_line_that_it_does_not_write_and_keep_those_before_it(ka
     topic = unique("numbers")
     kafka.create(topic, partitions=1)
     bad = penstock(kafka, "produce", topic, "--value", "long", given=b"1\n2\nmany\n4\n")
-    said = "cannot write line 3: 'many' cannot be written as long: expected a whole number of 64 bits"
-    assert ended(bad) == (1, "", f"penstock: {said}. 2 records before it went to {topic}\n")
+    said = "Writing line 3 failed: 'many' cannot be written as long: expected a whole number of 64 bits"
+    assert ended(bad) == (1, "", f"penstock: {said}. 2 records before it were written to {topic}\n")
     assert [message.value for message in kafka.read(topic, 2)] == [(1).to_bytes(8, "big"), (2).to_bytes(8, "big")]
     no_tab = penstock(kafka, "produce", topic, "--key", "string", given=b"alone\n")
     assert (
         no_tab.stderr
-        == f"penstock: cannot write line 1: it has no tab between key and value. 0 records before it went to {topic}\n"
+        == f"penstock: Writing line 1 failed: it has no tab between key and value. 0 records before it were written to {topic}\n"
     )
     large = penstock(kafka, "produce", topic, given=b"x" * 2_000_000)
     assert (large.exit_code, "MSG_SIZE_TOO_LARGE" in large.stderr) == (1, True)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.soak.applications import APPLICATIONS
-from tests.soak.plan import CLUSTER, GUARANTEES, LOCAL, TRANSPORTS, Kinds, Plan, Setup, draw, draw_each
+from tests.soak.plan import CLUSTER, FORMATS, GUARANTEES, LOCAL, Kinds, Plan, Setup, draw, draw_each
 from tests.soak.report import keep, write_page
 from tests.soak.run import Outcome, Run
 
@@ -41,11 +41,11 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, choices=(1, 3))
     parser.add_argument("--spark", choices=(LOCAL, CLUSTER))
     parser.add_argument("--guarantee", choices=GUARANTEES)
-    parser.add_argument("--transport", choices=TRANSPORTS)
+    parser.add_argument("--format", choices=FORMATS, help="of repartition topics")
     parser.add_argument("--instances", type=int, choices=(1, 2))
     parser.add_argument("--standbys", type=int, choices=(0, 1))
     parser.add_argument(
-        "--resident", action=argparse.BooleanOptionalAction, help="whether threads stay while they have little to do"
+        "--spread", action=argparse.BooleanOptionalAction, help="whether tasks are spread over two threads from the start"
     )
     parser.add_argument("--rate", type=int, help="records a second for each application")
     parser.add_argument("--applications", nargs="+", choices=list(APPLICATIONS), help="instead of six drawn from the seed")
@@ -72,7 +72,7 @@ def _interrupted(*_: object) -> None:
 def _plan(arguments: argparse.Namespace, number: int, runs: int) -> Plan:
     if arguments.plan:
         return Plan.read(arguments.plan.read_text().splitlines())
-    names = ("brokers", "spark", "guarantee", "transport", "instances", "standbys", "rate", "resident")
+    names = ("brokers", "spark", "guarantee", "format", "instances", "standbys", "rate", "spread")
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.applications:
         given["applications"] = tuple(arguments.applications)

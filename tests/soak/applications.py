@@ -56,8 +56,7 @@ class Application:
     """A topology over topics that start with its name.
 
     `make(chance, start, count)` gives the records from `start` on; `first` those that are there before it starts. `stores` are
-    those that can be compared with their changelogs, key by key. `shuffles` says that nothing keeps state before
-    its repartitions, so that Spark may shuffle for them.
+    those that can be compared with their changelogs, key by key.
     """
 
     name: str
@@ -67,12 +66,6 @@ class Application:
     truth: Callable[[Inputs, int], Truth]
     stores: tuple[str, ...] = ()
     first: Callable[[], Inputs] = dict
-    shuffles: bool = True
-
-    def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a set-up, as far as this application can have them."""
-        refused = not self.shuffles and given.get("repartition.transport") == "shuffle"
-        return {**given, "repartition.transport": "auto"} if refused else dict(given)
 
 
 def at(index: int) -> int:
@@ -502,11 +495,11 @@ APPLICATIONS: dict[str, Application] = {
         Application("word-count", build_word_count, ("in",), lines, word_counts, ("counts",)),
         Application("windowed", build_windowed, ("in",), numbered, window_counts),
         Application("join", build_join, ("in", "right"), two_sides, pairs),
-        Application("chain", build_chain, ("in",), lines, sums_of_counts, ("counts", "sums"), shuffles=False),
+        Application("chain", build_chain, ("in",), lines, sums_of_counts, ("counts", "sums")),
         Application("sessions", build_sessions, ("in",), unordered, closed_sessions),
         Application("left-join", build_left_join, ("in", "right"), two_sides, pairs_and_lonely),
         Application(
-            "foreign-key", build_foreign_key, ("right", "in"), orders, orders_with_customers, ("joined",), first_customers, False
+            "foreign-key", build_foreign_key, ("right", "in"), orders, orders_with_customers, ("joined",), first_customers
         ),
         Application("timers", build_timers, ("in",), numbered, parts),
         Application("cogroup", build_cogroup, ("in", "right"), two_streams, both_counted, ("totals",)),

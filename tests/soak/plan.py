@@ -13,7 +13,7 @@ from tests.soak.applications import APPLICATIONS
 from tests.soak.disturbance import ACTIONS
 
 LOCAL, CLUSTER = "local", "cluster"
-TRANSPORTS, GUARANTEES = ("shuffle", "topic", "auto"), ("exactly_once_v2", "at_least_once")
+FORMATS, GUARANTEES = ("blocks", "records"), ("exactly_once_v2", "at_least_once")
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,16 @@ class Setup:
     brokers: int = 1
     spark: str = LOCAL
     guarantee: str = "exactly_once_v2"
-    transport: str = "auto"
+    format: str = "blocks"
+    """The setting `repartition.format`."""
     instances: int = 1
     standbys: int = 0
     applications: tuple[str, ...] = tuple(APPLICATIONS)
     rate: int = 40
     batch: int = 120
     """How many records of each application are written at once: 1.2 seconds of their own time, and never more."""
-    resident: bool = False
-    """Whether one thread has all tasks of an application and stays while there is little to do, instead of two with turns."""
+    spread: bool = True
+    """Whether the tasks of an application are spread over two threads, instead of one while it has time to spare."""
 
     @property
     def exactly_once(self) -> bool:
@@ -41,8 +42,8 @@ class Setup:
     def __str__(self) -> str:
         brokers = "1 broker" if self.brokers == 1 else f"{self.brokers} brokers"
         instances = "1 instance" if self.instances == 1 else f"{self.instances} instances"
-        turns = "resident turns" if self.resident else "planned turns"
-        settings = f"{self.guarantee}, transport {self.transport}, {turns}, {self.standbys} standbys"
+        threads = "two threads" if self.spread else "one thread at first"
+        settings = f"{self.guarantee}, {self.format}, {threads}, {self.standbys} standbys"
         return f"{brokers}, {instances} on {self.spark} Spark, {settings}"
 
 
@@ -196,11 +197,11 @@ def draw_setup(chance: random.Random, applications: int = 6) -> Setup:
         brokers=chance.choice((1, 3)),
         spark=chance.choice((LOCAL, LOCAL, CLUSTER)),
         guarantee=chance.choices(GUARANTEES, (3, 1))[0],
-        transport=chance.choice(TRANSPORTS),
+        format=chance.choice(FORMATS),
         instances=instances,
         standbys=chance.choice((0, 1)) if instances > 1 else 0,
         applications=tuple(sorted(chance.sample(list(APPLICATIONS), applications))),
-        resident=chance.random() < 0.5,
+        spread=chance.random() < 0.5,
     )
 
 
@@ -226,13 +227,10 @@ def settings(setup: Setup) -> dict[str, Any]:
     """The settings that applications of a set-up run with, without where."""
     return {
         "processing.guarantee": setup.guarantee,
-        "repartition.transport": setup.transport,
-        "repartition.transport.delay.ms": 10_000,
+        "repartition.format": setup.format,
         "num.standby.replicas": setup.standbys,
         "commit.interval.ms": 100,
-        # Either one thread has all tasks and stays, or they are in two threads: one may commit and the other not.
-        "task.spread": "auto" if setup.resident else "always",
-        "batch.max.records": 5_000 if setup.resident else 300,  # who has fewer in a turn has all turns planned
+        "task.spread": "always" if setup.spread else "auto",
         "statestore.cache.max.bytes": 0,
         "session.timeout.ms": 6_000,
         "heartbeat.interval.ms": 500,

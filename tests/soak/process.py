@@ -48,7 +48,7 @@ class Instance:
         self._running = {
             name: KafkaStreams(
                 APPLICATIONS[kind].build(name, disturbance),
-                {**APPLICATIONS[kind].config(given["config"]), "application.id": name, **self._threads(kind)},
+                {**given["config"], "application.id": name, **self._threads(kind)},
             )
             for name, kind in given["applications"].items()
         }

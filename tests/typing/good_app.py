@@ -7,6 +7,7 @@ from typing import Any
 
 from typing_extensions import assert_type
 
+from penstock.client.kafka_streams import KafkaStreams
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.global_ktable import GlobalKTable
 from penstock.dsl.kstream import KStream
@@ -14,6 +15,8 @@ from penstock.dsl.ktable import KTable
 from penstock.dsl.options import Branched, Consumed, Grouped, Joined, Materialized, Produced, StreamJoined, TableJoined
 from penstock.processor import FixedKeyProcessor, Processor, ValueTransformerWithKey
 from penstock.record import FixedKeyRecord, Record
+from penstock.runtime.queries.parameters import QueryableStoreTypes, StoreQueryParameters
+from penstock.runtime.queries.views import ReadOnlyKeyValueStore, ReadOnlyWindowStore
 from penstock.serdes.serde import Serdes
 from penstock.state.store import KeyValueStore, SessionStore, ValueAndTimestamp, WindowStore
 from penstock.testing.input_topic import TestInputTopic
@@ -140,3 +143,13 @@ def ends(driver: TopologyTestDriver, named: Materialized[str, int]) -> None:
 
 assert_type(lines.split().branch(lambda key, line: line.isupper()).default_branch(), dict[str, KStream[str, str]])
 assert_type(lines.split().branch(lambda key, line: line.isupper()).no_default_branch(), dict[str, KStream[str, str]])
+
+
+def reads(streams: KafkaStreams, named: Materialized[str, int]) -> None:
+    """A view of a running application has the types of the `Materialized`, or of the kind of store."""
+    assert_type(streams.store(named), ReadOnlyKeyValueStore[str, int])
+    assert_type(streams.store(named)["a"], int)
+    assert_type(streams.store(named).get("a"), int | None)
+    assert_type(streams.store("counts"), Any)
+    windows = streams.store(StoreQueryParameters("windows", QueryableStoreTypes.window_store(), partition=1))
+    assert_type(windows, ReadOnlyWindowStore[Any, Any])

@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 PREAMBLE = """
+from penstock.client.kafka_streams import KafkaStreams
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed, Materialized, Produced
 from penstock.processor import Processor

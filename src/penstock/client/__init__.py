@@ -1,1 +1,1 @@
-"""The application: its life, its conductor, its membership in the group."""
+"""The application: life cycle, event loop, group membership."""

@@ -1,7 +1,7 @@
-"""Guards the callbacks that a user gives to the client: listeners of states, of restores and of standby updates.
+"""Guards calls of the user's listeners: state changes, restores and standby updates.
 
-The client calls them on its own threads, in the middle of its own bookkeeping. So nothing that they raise leaves the guard: it is
-handed to the client, which asks the uncaught exception handler.
+The client calls listeners on its own threads, in the middle of its own work. An exception in a listener is therefore passed
+to the uncaught exception handler and does not reach the caller.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Callbacks:
         self._on_failure = on_failure
 
     def call(self, what: str, callback: Callable[..., object], *arguments: Any, task: TaskId | None = None) -> None:
-        """Call a callback; hand what it raises to `on_failure`, as the cause of a StreamsError that names the task.
+        """Call a callback. An exception goes to `on_failure` as the cause of a StreamsError with the task.
 
-        KeyboardInterrupt is not the callback's: it interrupts the caller.
+        KeyboardInterrupt is raised to the caller.
         """
         try:
             callback(*arguments)
         except KeyboardInterrupt:
             raise
-        except BaseException as exc:  # noqa: BLE001 - SystemExit would end the client's thread without a trace
-            # A StreamsError, whatever it was: one of the errors that the client tries again would hide the callback's failure.
+        except BaseException as exc:  # noqa: BLE001 - SystemExit would end the client's thread silently
+            # Always a StreamsError: an error class that the client retries would hide the listener's failure.
             error = StreamsError(f"{what} failed: {_described(exc)}")
             error.task_id = task
             error.__cause__ = exc
@@ -49,5 +49,5 @@ class Callbacks:
 def _described(error: BaseException) -> str:
     try:
         return repr(error)
-    except Exception:  # noqa: BLE001 - the user's exception, which cannot even be shown
+    except Exception:  # noqa: BLE001 - a user's exception whose repr fails
         return type(error).__name__

@@ -1,4 +1,4 @@
-"""The state that a client is in: changed by many threads, told to one listener, waited for by whoever closes."""
+"""The state of a client, which threads change, a listener observes, and callers of `close` wait for."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _log = logging.getLogger(__name__)
 
 
 class ClosedWhileStartingError(StreamsError):
-    """An application was closed before it had started: it starts no further."""
+    """The application was closed during its start."""
 
 
 class ClientLife:
-    """Goes from state to state as `State` allows.
+    """The state machine of `State`.
 
     >>> told = []
     >>> life = ClientLife("app-1", Callbacks(print))
@@ -35,20 +35,20 @@ class ClientLife:
         self.state = State.CREATED
         self.since = time.time()
         self.lock = threading.RLock()
-        """Held by who looks at the state and does something that depends on it."""
+        """Held while an action depends on the state."""
         self.listener: StateListener | None = None
         self._changed = threading.Condition(self.lock)
 
     def become(self, new: State) -> bool:
-        """Go to another state and tell the listener; False where the client stays as it is."""
+        """Change the state and call the listener. Returns False if the state refuses the change."""
         told = self.change(new)
         self.tell(told)
         return told is not None
 
     def change(self, new: State) -> tuple[State, State] | None:
-        """Go to another state, and return what is to be told of it; None where the client stays as it is.
+        """Change the state. Returns the new and the old state for the listener, or None if the state refuses the change.
 
-        StreamsError where there is no such way.
+        Raises StreamsError for an invalid transition.
         """
         with self._changed:
             old = self.state
@@ -65,32 +65,32 @@ class ClientLife:
         return new, old
 
     def tell(self, change: tuple[State, State] | None) -> None:
-        """Tell the listener of a change; not under the lock, since it may ask for anything."""
+        """Call the listener for a change. Without the lock, because the listener may call any method."""
         if change is not None and self.listener is not None and change[0] is not change[1]:
             new, old = change
             self._callbacks.call(f"the state listener, called for {old.name} to {new.name},", self.listener, new, old)
 
     def wait_running(self, seconds: float) -> bool:
-        """Wait so long; False where the client is about to end, at once."""
+        """Wait for some seconds. Returns False at once when the client is ending."""
         with self._changed:
             return not self._changed.wait_for(lambda: not self.state.is_running_or_rebalancing, seconds)
 
     def wait_until_settled(self, seconds: float | None) -> bool:
-        """Wait until the client runs or is about to end, at most so long where that is given; whether it does."""
+        """Wait until the client runs or is ending. Returns False after `seconds`."""
         with self._changed:
             return self._changed.wait_for(lambda: self.state is not State.REBALANCING, seconds)
 
     def wait_for_end(self, seconds: float | None) -> bool:
-        """Wait until the client has ended, at most so long where that is given; whether it has."""
+        """Wait until the client has ended. Returns False after `seconds`."""
         with self._changed:
             return self._changed.wait_for(lambda: self.state.has_completed_shutdown, seconds)
 
     def refuse_if_closing(self) -> None:
-        """ClosedWhileStartingError where the client is about to end, or has ended."""
+        """Raise ClosedWhileStartingError if the client is ending or has ended."""
         if not self.state.is_running_or_rebalancing:
             raise ClosedWhileStartingError(f"stream-client [{self._client_id}] was closed while it started")
 
     def refuse_after_start(self, what: str) -> None:
-        """StreamsError where something is set that can be set only before the start."""
+        """Raise StreamsError for a setting that is allowed only before the start."""
         if self.state is not State.CREATED:
             raise StreamsError(f"{what} can be set only before the start; the application is {self.state.name}")

@@ -1,4 +1,4 @@
-"""How an application is closed."""
+"""Options of `KafkaStreams.close`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from penstock.windows import to_ms
 class CloseOptions:
     """How long `KafkaStreams.close` waits, and whether the instance leaves its group.
 
-    `timeout` is a timedelta or milliseconds; without one `close` waits until all is closed. With `leave_group=True` the group
-    gives the work to others at once, also that of a static member (`group.instance.id`). With `leave_group=False` it waits for
-    the instance until `session.timeout.ms` has passed, in case it comes back. Where nothing is said a static member stays and
-    any other leaves.
+    `timeout` is a timedelta or milliseconds. Without it `close` waits until everything is closed. With `leave_group=True` the
+    group reassigns the tasks at once, also those of a static member (`group.instance.id`). With `leave_group=False` the group
+    waits until `session.timeout.ms` has passed, in case the instance returns. By default a static member stays and any other
+    leaves.
 
     >>> CloseOptions(timedelta(seconds=30), leave_group=True).seconds
     30.0
@@ -33,10 +33,10 @@ class CloseOptions:
 
     @property
     def seconds(self) -> float | None:
-        """The timeout in seconds; None where there is none."""
+        """The timeout in seconds, None without one."""
         return None if self.timeout is None else to_ms(self.timeout, "timeout") / 1000
 
     @classmethod
     def of(cls, given: CloseOptions | timedelta | int | None) -> CloseOptions:
-        """Options as they are, or those of a timeout alone."""
+        """Convert a timeout to options."""
         return given if isinstance(given, CloseOptions) else cls(given)

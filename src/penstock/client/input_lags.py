@@ -1,4 +1,4 @@
-"""How far the application is behind its input topics: one figure for the API, the console, notebooks and `penstock top`."""
+"""The lag of the application on its input topics, for the API, the console, notebooks and `penstock top`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from penstock.ids import TaskId, TopicPartition
 _log = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 1.0
-# Somebody who looks waits so long for brokers that do not answer.
+# Readers wait at most this long for brokers that do not answer.
 _WAIT_SECONDS = 1.0
 
 ReadOffsets = Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]
 
 
 class PartitionLag(NamedTuple):
-    """Where a partition ends, and how much of it is committed; before the first commit, where it is read from."""
+    """The end of a partition and its committed offset. Before the first commit, the position."""
 
     committed: int
     end: int
 
     @property
     def lag(self) -> int:
-        """How many records there are to process, as `kafka-consumer-groups` counts them.
+        """The number of records to process, as in `kafka-consumer-groups`.
 
         >>> PartitionLag(committed=7, end=10).lag
         3
@@ -37,19 +37,19 @@ class PartitionLag(NamedTuple):
 
 
 class Lags(NamedTuple):
-    """The lag of each input partition of this instance, and of each task."""
+    """The lags of this instance's input partitions and tasks."""
 
     partitions: Mapping[TopicPartition, PartitionLag]
     tasks: Mapping[TaskId, int]
 
     @property
     def total(self) -> int:
-        """How many records there are to process."""
+        """The number of records to process."""
         return sum(found.lag for found in self.partitions.values())
 
 
 class InputLags:
-    """Asks the brokers what is committed and where topics end: at most once a second, whoever looks and however often."""
+    """Asks the brokers for committed offsets and log ends, at most once a second for any number of readers."""
 
     def __init__(self, tasks: TaskManager, committed: ReadOffsets, ends: ReadOffsets) -> None:
         self._tasks, self._committed, self._ends = tasks, committed, ends
@@ -58,7 +58,7 @@ class InputLags:
         self._lock = threading.Lock()
 
     def __call__(self) -> Lags:
-        """The lags as they are now. Brokers that are away are waited for a moment; then what was known last is returned."""
+        """Return the current lags. If brokers do not answer within a second, return the last known lags."""
         with self._lock:
             asking = self._asking
             if asking is None and time.monotonic() - self._known_at > _EVERY_SECONDS:
@@ -71,8 +71,8 @@ class InputLags:
     def _ask(self) -> None:
         try:
             self._known = self._read()
-        except Exception as exc:  # noqa: BLE001 - brokers may be away, and tasks come and go: what was known last is shown
-            _log.debug("the lag cannot be read now: %s", exc)
+        except Exception as exc:  # noqa: BLE001 - the last known lags are shown while brokers are unavailable or tasks move
+            _log.debug("Reading the lag failed: %s", exc)
         with self._lock:
             self._known_at = time.monotonic()
             self._asking = None

@@ -1,9 +1,9 @@
-"""What goes on inside an instance, for penstock's own tests and benchmarks: all they may look at, and no public API.
+"""The inside of an instance, for penstock's tests and benchmarks only.
 
     view = inside(streams)
     view.watch_batches(lambda thread, batch: print(batch.records))
 
-Whatever an application can ask itself is not here: `metadata_for_local_threads`, `metrics`, listeners and logs tell it.
+What applications may use is public: `metadata_for_local_threads`, `metrics`, listeners and logs.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ HearRestore = Callable[[RestoreProgress, str], None]
 
 
 def inside(streams: KafkaStreams) -> Inside:
-    """The inside of an instance."""
     return streams._inside
 
 
 class Inside:
-    """A view of an instance. It is there from the beginning; what is not there before the start is empty until then."""
+    """A view of an instance. Before the start its values are empty."""
 
     def __init__(self, client_id: str) -> None:
         self.client_id = client_id
@@ -47,87 +46,87 @@ class Inside:
         self._hear_restores: list[HearRestore] = []
 
     def started(self, loop: EventLoop, spark_threads: SparkThreads, session: SessionUse, tables: StateTables) -> None:
-        """The instance says what it consists of."""
+        """Set the parts of the started instance."""
         self._loop, self._spark_threads, self._session, self._tables = loop, spark_threads, session, tables
 
-    # -- to listen -----------------------------------------------------------------------------------------------------
+    # -- observers -----------------------------------------------------------------------------------------------------
 
     def watch_batches(self, hear: HearBatch) -> None:
-        """Hear of every batch: its thread, and what it came to."""
+        """Call `hear(thread, batch)` for each committed batch."""
         self._hear_batches.append(hear)
 
     def watch_reports(self, hear: HearReports) -> None:
-        """Hear of every report of a thread."""
+        """Call `hear(reports)` for each report of threads."""
         self._hear_reports.append(hear)
 
     def watch_restores(self, hear: HearRestore) -> None:
-        """Hear of every step of a restore, as `RestoreEvents` does."""
+        """Call `hear(progress, what)` for each step of a restore, with `RestoreEvents`' arguments."""
         self._hear_restores.append(hear)
 
     def batch_done(self, thread: int, batch: BatchReport) -> None:
-        """A batch of a thread is committed; on the event loop's thread."""
+        """Pass on a committed batch. Called on the event loop's thread."""
         for hear in self._hear_batches:
             hear(thread, batch)
 
     def reported(self, reports: Mapping[int, ThreadReport]) -> None:
-        """Threads have reported; on the event loop's thread."""
+        """Pass on reports. Called on the event loop's thread."""
         for hear in self._hear_reports:
             hear(reports)
 
     def restored(self, progress: RestoreProgress, what: str) -> None:
-        """A restore has come a step further."""
+        """Pass on a step of a restore."""
         for hear in self._hear_restores:
             hear(progress, what)
 
-    # -- to look -------------------------------------------------------------------------------------------------------
+    # -- values ---------------------------------------------------------------------------------------------------------
 
     @property
     def tasks(self) -> dict[TaskId, int]:
-        """The thread of each task that the instance has, whatever state it is in."""
+        """The thread of each task of this instance, in any state."""
         return {} if self._loop is None else self._loop.owners
 
     @property
     def is_processing(self) -> bool:
-        """Whether any thread may be processing."""
+        """True if any thread may be processing."""
         return self._loop is not None and self._loop.is_processing
 
     @property
     def polls(self) -> int:
-        """How often it has asked the brokers whether there is anything to read."""
+        """How often the instance has asked brokers for new records."""
         return 0 if self._loop is None else self._loop.polls
 
     @property
     def membership(self) -> Membership | None:
-        """The last generation of the group that it was part of."""
+        """The last generation of the group with this member."""
         return None if self._loop is None else self._loop.membership
 
     @property
     def generation(self) -> int:
-        """The generation whose tasks it runs; -1 before the first."""
+        """The generation of the running tasks; -1 before the first."""
         adopted = None if self._loop is None else self._loop.tasks.adopted
         return -1 if adopted is None else adopted.generation
 
     @property
     def fetched(self) -> Mapping[TopicPartition, int]:
-        """How far input partitions are read, processed or not."""
+        """The read position of each input partition."""
         return {} if self._loop is None else self._loop.tasks.positions()
 
     @property
     def spark_threads(self) -> SparkThreads:
-        """Its threads and their jobs on Spark."""
+        """The stream threads on Spark."""
         if self._spark_threads is None:
             raise RuntimeError("the instance has no threads before its start")
         return self._spark_threads
 
     @property
     def listening(self) -> list[Address | None]:
-        """The query addresses of its threads, then the address of the store locator, which is None before the first table."""
+        """The query addresses of the threads, then the store locator's, which is None before the first table."""
         locator = None if self._tables is None else self._tables.locator_address
         return [*(self.spark_threads.query_address(thread) for thread in self.spark_threads.workers), locator]
 
     @property
     def session(self) -> SessionUse:
-        """The session of Spark that it runs on."""
+        """The Spark session of the instance."""
         if self._session is None:
             raise RuntimeError("the instance has no session before its start")
         return self._session

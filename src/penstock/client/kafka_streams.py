@@ -11,13 +11,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NoReturn
 
 from penstock import __version__
 from penstock.client.assignment.group_assignment import GroupAssignor, member_tags
 from penstock.client.assignment.joining import wait_to_join
+from penstock.client.backfill import Backfill
 from penstock.client.callbacks import Callbacks
 from penstock.client.client_life import ClientLife, ClosedWhileStartingError
 from penstock.client.close_options import CloseOptions
@@ -41,7 +42,9 @@ from penstock.client.queries.tables import StateTables
 from penstock.client.rates import Rates
 from penstock.client.replicas.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.restore_events import RestoreEvents
+from penstock.client.scheduling.bounded_run import BoundedProgress, InputEnds
 from penstock.client.scheduling.event_loop import EventLoop
+from penstock.client.scheduling.event_queue import TICK
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.supervised_thread import ThreadPhase
 from penstock.client.scheduling.task_offsets import TaskOffsets
@@ -70,35 +73,37 @@ from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInf
 from penstock.log_lines import tell_again
 from penstock.metrics.registry import Metric, MetricName
 from penstock.peers.proofs import PeerKeys
+from penstock.pickling import check_picklable
 from penstock.query.metadata import HostInfo
 from penstock.runtime.node_serdes import check_serdes
 from penstock.runtime.offset_metadata import OffsetAndMetadata
+from penstock.spark.driver.history_staging import HistoryStaging, delete_history
 from penstock.spark.driver.placement import SessionStoppedError
 from penstock.spark.driver.session import threads_of
 from penstock.spark.driver.session_use import SessionUse, check_session, take_session
 from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, BatchReport, ThreadReport
+from penstock.spark.staged_history import Staged
 from penstock.state.directory import StateDirectory
 from penstock.topology.checks import check_before_start
 from penstock.topology.specs import SourceSpec
 from penstock.topology.topology import Topology, required_topology
-from penstock.travel import check_travels
 from penstock.windows import to_ms
 
 _log = logging.getLogger(__name__)
 
-# How long an application that wants all its instances to stop waits for its group to hear of it.
+# Limit for the shutdown of all instances to reach the group.
 _SHUTDOWN_SECONDS = 60.0
 _MISSING_SECONDS = 3.0
-# So long an instance waits for its threads before it asks others for their work.
+# Limit for an instance to have ready threads before it joins a group with other members.
 _JOIN_SECONDS = 60.0
-# So long `start` waits for the end of an application that was closed meanwhile.
+# Limit for `start` to wait for the end of an application that was closed meanwhile.
 _CLOSE_SECONDS = 60.0
 
 
 class StreamThreadExceptionResponse(enum.Enum):
-    """What to do after a failure in a stream thread."""
+    """The reaction to a failure in a stream thread."""
 
     REPLACE_THREAD = 0
     SHUTDOWN_CLIENT = 1
@@ -106,10 +111,10 @@ class StreamThreadExceptionResponse(enum.Enum):
 
 
 class KafkaStreams(QueryMethods):
-    """Runs a topology on Kafka and Spark; also a context manager.
+    """Runs a topology on Kafka and Spark. Also a context manager.
 
-    The pipeline runs on the given SparkSession, on the one there is in this process, or on one made from the config's `spark.*`
-    keys (default `local[*]`). Only one that was made for it ends with it.
+    The application runs on the given SparkSession, on the active one of this process, or on a new one with the config's
+    `spark.*` keys (default `local[*]`). It ends only a session that was made for it.
 
         with KafkaStreams(builder.build(), {"application.id": "wordcount", "bootstrap.servers": "localhost:9092"}) as streams:
             streams.start()
@@ -125,7 +130,7 @@ class KafkaStreams(QueryMethods):
         registry = topology.internal_topology_builder.registry
         if not any(isinstance(node, SourceSpec) for node in registry.nodes.values()):
             raise TopologyError("The topology is empty: it must read at least one topic, with stream(), table() or add_source().")
-        check_travels(registry, self._config.originals)
+        check_picklable(registry, self._config.originals)
         check_serdes(registry, self._config)
         self._given_spark = spark
         self._session: SessionUse | None = None
@@ -167,7 +172,7 @@ class KafkaStreams(QueryMethods):
         self._rates = Rates()
         self._lags: InputLags | None = None
         self._step: str | None = None
-        """What the start waits for."""
+        """The current step of the start."""
         self._summary = ThreadSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
         self._reporters: Reporters | None = None
@@ -176,9 +181,11 @@ class KafkaStreams(QueryMethods):
         self._paused = False
         self._pausing = threading.RLock()
         self._leave_group: bool | None = None
+        self._backfill: Backfill | None = None
+        self._staged: Staged = {}
         self._ended = threading.Event()
         self._topics_doubted = threading.Event()
-        """Set to look at the topics at once: one may be gone, or the application has ended."""
+        """Set to check the topics at once: a topic may be missing, or the application has ended."""
         self._failure: BaseException | None = None
 
     # -- before the start ----------------------------------------------------------------------------------------------
@@ -189,17 +196,17 @@ class KafkaStreams(QueryMethods):
         self._life.listener = listener
 
     def set_uncaught_exception_handler(self, handler: Callable[[BaseException], StreamThreadExceptionResponse]) -> None:
-        """Let `handler(error)` decide how to go on after a failure; without one the client shuts down."""
+        """Call `handler(error)` to decide after a failure. Without a handler the client shuts down."""
         self._life.refuse_after_start("an uncaught exception handler")
         self._handler = handler
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
-        """Tell `listener` how stores are restored."""
+        """Call `listener` for each step of a store's restoration."""
         self._life.refuse_after_start("a restore listener")
         self._restore_listener = listener
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
-        """Tell `listener` how copies of state that others run are kept up to date here."""
+        """Call `listener` for updates of this instance's standbys."""
         self._life.refuse_after_start("a standby update listener")
         self._standby_listener = listener
 
@@ -207,29 +214,31 @@ class KafkaStreams(QueryMethods):
 
     @property
     def state(self) -> State:
-        """Where the application is in its life."""
+        """The state of the application."""
         return self._life.state
 
     @property
     def failure(self) -> BaseException | None:
-        """Why the application failed; None if it has not. A script that has read it decides on its exit code itself."""
+        """The error that ended the application, or None. After reading it a script decides on its exit code itself."""
         if self._failure is not None:
             process_end.forget_failure(self._client_id)
         return self._failure
 
     def start(self) -> None:
-        """Begin to process; returns when the topics are there and the application is about to join its group.
+        """Start the application. Returns when the topics exist and the application is about to join its group.
 
-        The process lasts until the application ends (`client/process_end.py`), whatever becomes of the thread that calls it.
+        The process lasts until the application ends (`client/process_end.py`), also after the end of the calling thread.
 
-        0. Check the settings, also those of Spark: what cannot work ends here, with nothing done.
-        1. Lock the state folder, check and create topics, make the plan.
-        2. Make or take the SparkSession and its threads.
-        3. Join the group, where others have the work as soon as there are threads to take it.
+        0. Check all settings, including Spark's. An invalid setting raises an error without any effect.
+        1. Lock the state directory, check and create topics, make the plan.
+        2. Make or use the SparkSession and make its threads.
+        3. Join the group. If other instances have the tasks, wait until threads are ready to take them.
         """
         with self._life.lock:
             if self._life.state is not State.CREATED:
-                raise StreamsError(f"the application can be started once; it is {self._life.state.name}")
+                raise StreamsError(
+                    f"The application cannot be started: it is {self._life.state.name}. Make a new KafkaStreams to start it again"
+                )
             told = self._life.change(State.REBALANCING)
         process_end.last_as_long_as(self)
         try:
@@ -244,10 +253,46 @@ class KafkaStreams(QueryMethods):
         except BaseException as exc:
             self._failure = exc
             self._close_to_error()
-            process_end.forget_failure(self._client_id)  # it is raised
+            process_end.forget_failure(self._client_id)  # the exception is raised
             raise
         finally:
             self._starter = None
+
+    def backfill(self, until: datetime | None = None, then_live: bool = True) -> None:
+        """Start the application and process what there is; returns when all of it is committed.
+
+        What there is: every record of the source topics up to their ends at the start; with `until`, up to the first record of
+        each partition at or after that time. It runs on all threads, in large batches. Then the application goes live at exactly
+        these positions, or with `then_live=False` it ends, and a later `start` continues there. After a crash a new call
+        continues from the last commit, up to the ends that it finds.
+
+        Raises the failure if the application fails, and StreamsStoppedError if it is closed before the backfill is complete.
+
+            streams = KafkaStreams(topology, config)
+            streams.backfill()                                # history, as fast as the threads can
+            print(streams.store("counts")["spark"])           # live from here on
+        """
+        with self._life.lock:
+            if self._life.state is State.CREATED:
+                self._backfill = Backfill(until, then_live)
+        self.start()
+        assert self._backfill is not None
+        while not self._backfill.done.wait(TICK):
+            if not self._life.state.is_running_or_rebalancing:
+                self._life.wait_for_end(None)
+                if self._life.state is State.ERROR:
+                    self._raise_failure()
+                raise StreamsStoppedError(
+                    f"the application {self._client_id} was closed before its backfill was complete: call backfill() of a "
+                    "new one to continue from the last commit"
+                )
+        if not then_live:
+            self.close()
+
+    @property
+    def backfill_progress(self) -> BoundedProgress | None:
+        """How far a backfill has come: `done` of `total` records, `per_second`, `share`, `seconds_left`; None if none runs."""
+        return None if self._loop is None else self._loop.bounded.progress
 
     def _start(self) -> None:
         config = self._config
@@ -275,6 +320,7 @@ class KafkaStreams(QueryMethods):
             self._session.archive_classes()
         context = self._session.context
         self._identity = identity_for(context)
+        self._staged = self._stage_history(prepared)
         self._say_starting("Spark: executors are looked for, and worker processes started")
         count = threads_of(context, wanted, len(prepared.plan.tasks()), self._life.refuse_if_closing)
         threads = [self._threads.add() for _ in range(count)]
@@ -309,8 +355,17 @@ class KafkaStreams(QueryMethods):
             self._rates = self._web.history.rates
         else:
             self._inside.watch_reports(self._rates.reported)
-        loop = EventLoop(config, prepared.plan, self._spark_threads, self._admin, self._offsets(prepared), events)
+        loop = EventLoop(
+            config,
+            prepared.plan,
+            self._spark_threads,
+            self._admin,
+            self._offsets(prepared),
+            events,
+            ends=self._input_ends(prepared),
+        )
         self._loop = loop
+        loop.bounded.on_history_read = self._delete_history
         self._lags = InputLags(
             loop.tasks,
             lambda partitions: self._admin.committed(config["application.id"], partitions),
@@ -363,6 +418,34 @@ class KafkaStreams(QueryMethods):
         self._step = None
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 
+    def _stage_history(self, prepared: Prepared) -> Staged:
+        """Have Spark write what is left of the histories of sources to files, from which the threads read it."""
+        assert self._session is not None
+        histories = prepared.builder.histories
+        if not histories:
+            return {}
+        self._say_starting("Spark: the history of sources is read and sorted")
+        with Groups(self._config, f"{self._client_id}-history") as groups:
+            committed = groups.committed_with_metadata(self._config["application.id"])
+        session, starts = self._session, self._offsets(prepared).starts
+        committed_only = reads_committed(consumer_config(self._config, self._client_id))
+        staging = HistoryStaging(self._config, lambda: session.session, self._admin, starts, committed_only)
+        return staging.stage(histories, prepared.plan.partitions, committed)
+
+    def _delete_history(self) -> None:
+        """Delete the files of history that was read."""
+        topics = {partition.topic for partition in self._staged}
+        threading.Thread(
+            target=delete_history, args=(self._config, topics), name=f"{self._client_id}-history", daemon=True
+        ).start()
+
+    def _input_ends(self, prepared: Prepared) -> InputEnds | None:
+        if self._backfill is None:
+            return None
+        self._say_starting("the brokers: the ends of the topics are read")
+        partitions = [TopicPartition(t, p) for t in prepared.external_topics for p in range(prepared.plan.partitions[t])]
+        return self._backfill.ends(partitions, self._admin, reads_committed(consumer_config(self._config, self._client_id)))
+
     def _say_starting(self, step: str) -> None:
         self._life.refuse_if_closing()
         self._step = step
@@ -370,7 +453,7 @@ class KafkaStreams(QueryMethods):
             self._web.starting(step)
 
     def _join(self) -> None:
-        """Become a member of the group."""
+        """Join the group."""
         loop, member = self._loop, self._member
         assert loop is not None
         assert member is not None
@@ -389,7 +472,7 @@ class KafkaStreams(QueryMethods):
         return MemberInfo(self._process_id, threads, server, *self._loop.holdings(), tags, error_code)
 
     def _stateful_tasks(self) -> list[TaskId]:
-        """The tasks with state that the group has given to this instance, open or not."""
+        """Return the tasks with state that the group assigned to this instance, open or not."""
         membership = None if self._loop is None else self._loop.membership
         if self._loop is None or membership is None:
             return []
@@ -398,16 +481,16 @@ class KafkaStreams(QueryMethods):
         return [task for task in membership.tasks if task in there and plan.is_stateful(task)]
 
     def _group_limit(self) -> int:
-        """How large the record of a group may be; Kafka's default where the brokers do not say."""
+        """Return the largest size of a group's record, Kafka's default if the brokers do not return it."""
         return self._admin.max_message_bytes("__consumer_offsets") or DEFAULT_LIMIT
 
     def _group_status(self) -> GroupStatus:
-        """Who is in the group, asked as somebody who is not."""
+        """Return the group's members, with a separate admin client."""
         with Groups(self._config, f"{self._client_id}-group") as groups:
             return groups.status(self._config["application.id"])
 
     def _take_new_process_id(self) -> None:
-        """Another instance has this one's: begin anew under a new one, also for transactions."""
+        """Continue under a new process id, also for transactions, because another instance has this one's."""
         assert self._directory is not None
         self._process_id = str(self._directory.renew_process_id())
         self._begin_anew(self._prepared)
@@ -423,6 +506,7 @@ class KafkaStreams(QueryMethods):
             tuple(entry for entry in sys.path if entry),
             self._query_key,
             self._identity,
+            self._staged,
         )
 
     @property
@@ -447,6 +531,7 @@ class KafkaStreams(QueryMethods):
         return TaskOffsets(
             *(prepared.plan, group, self._admin, self._committed, prepared.builder, reset, SystemClock()),
             committed_only=committed_only,
+            staged=self._staged,
         )
 
     def _committed(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]:
@@ -454,7 +539,7 @@ class KafkaStreams(QueryMethods):
         return self._member.committed(partitions)
 
     def _maintain(self) -> None:
-        """Now and then: see whether the topics have changed, and remove the folders of tasks that are long gone."""
+        """Periodically check the topics for changes, and remove directories of tasks that left long ago."""
         config = self._config
         every = min(config["metadata.max.age.ms"], config["state.cleanup.delay.ms"]) / 1000
         while True:
@@ -469,28 +554,28 @@ class KafkaStreams(QueryMethods):
                 if self._loop is not None:
                     self._loop.fail(exc)
             except StreamsError as exc:
-                _log.warning("the topics could not be looked at now: %s", exc)
+                _log.warning("Checking the topics failed: %s", exc)
             if self._directory is not None:
                 self._directory.clean_removed_tasks(config["state.cleanup.delay.ms"])
 
     def _is_outdated(self) -> bool:
-        """Return whether the plan does not fit the topics there are; a missing topic is looked for again first."""
+        """Return True if the plan does not fit the existing topics. A missing topic is checked twice."""
         counts = self._admin.partition_counts()
-        if self._prepared.missing(counts):  # a broker that comes back does not know all its topics in the first moment
+        if self._prepared.missing(counts):  # a restarted broker does not know all its topics at first
             self._ended.wait(_MISSING_SECONDS)
             counts = self._admin.partition_counts()
         return self._prepared.outdated_by(counts)
 
     def _replan(self) -> None:
-        """Make the plan anew for the topics that patterns match now, and have the group share it out."""
+        """Make a new plan for the topics that patterns match now, and rejoin the group with it."""
         assert self._member is not None
         prepared = prepare(self._topology, self._config, self._admin)
-        _log.info("input topics are now %s", ", ".join(prepared.external_topics))
+        _log.info("Input topics are now %s", ", ".join(prepared.external_topics))
         self._begin_anew(prepared)
         self._member.resubscribe(prepared.subscribed_topics)
 
     def _begin_anew(self, prepared: Prepared) -> None:
-        """Have the next generation of the group work by this plan, in threads that know it."""
+        """Use a new plan from the next generation of the group on."""
         assert self._loop is not None
         assert self._spark_threads is not None
         self._loop.replace_plan(prepared.plan, self._offsets(prepared))
@@ -500,13 +585,14 @@ class KafkaStreams(QueryMethods):
             self._queries.stores.forget()
 
     def close(self, timeout: CloseOptions | timedelta | int | None = None) -> bool:
-        """Commit what is processed and stop; True where that was done within the timeout (timedelta or milliseconds).
+        """Commit and stop. Returns True if that was done within the timeout (timedelta or milliseconds).
 
-        `CloseOptions` also say whether the instance leaves its group; of several calls the first decides that. One that still
-        starts goes no further. A signal's handler that interrupts `start` itself gets False: it ends when that has returned.
+        `CloseOptions` also decide whether the instance leaves its group; of several calls the first decides. An application
+        that is starting stops its start. A signal handler that interrupts `start` gets False: the application ends after
+        `start` has returned.
 
-        If no other instance runs, this one reads its repartition topics to their ends first, because a Java application could not
-        read blocks there. That takes half of the timeout at most.
+        If no other instance runs, this one first reads its repartition topics to their ends, for at most half of the timeout,
+        because a Java application cannot read blocks.
 
             streams.close(CloseOptions(timeout=timedelta(seconds=30), leave_group=True))
         """
@@ -519,11 +605,11 @@ class KafkaStreams(QueryMethods):
         if told is not None:
             arguments = (options.seconds,)
             threading.Thread(target=self._shut_down, args=arguments, name=f"{self._client_id}-close", daemon=True).start()
-        if self._starter == threading.get_ident():  # a signal's handler, within `start`: that has to return first
+        if self._starter == threading.get_ident():  # a signal handler inside `start`: `start` must return first
             return False
         ended = self._life.wait_for_end(options.seconds)
         if ended and self._web is not None:
-            self._web.close()  # after a failure it was left to tell of it
+            self._web.close()  # after a failure it stays open to show the error
         return ended
 
     def wait_until_running(self, timeout: timedelta | float | None = None) -> None:
@@ -537,14 +623,14 @@ class KafkaStreams(QueryMethods):
         """
         self._refuse_before_start("wait_until_running()")
         if not self._life.wait_until_settled(_seconds(timeout)):
-            raise StreamsTimeoutError(f"the application {self._client_id} still starts after {_seconds(timeout)} s")
+            raise StreamsTimeoutError(f"The application {self._client_id} is still starting after {_seconds(timeout)} s")
         if self._life.state in (State.PENDING_ERROR, State.ERROR):
             self._raise_failure()
         if not self._life.state.is_running_or_rebalancing:
-            raise StreamsStoppedError(f"the application {self._client_id} was closed: it is {self._life.state.name}")
+            raise StreamsStoppedError(f"The application {self._client_id} was closed: it is {self._life.state.name}")
 
     def await_termination(self, timeout: timedelta | float | None = None) -> bool:
-        """Wait until the application has ended, at most `timeout` (timedelta or seconds); whether it has.
+        """Wait until the application has ended, at most `timeout` (timedelta or seconds). Returns True if it has.
 
         Raises the failure if the application has failed.
 
@@ -568,11 +654,11 @@ class KafkaStreams(QueryMethods):
         raise self._failure or StreamsStoppedError(f"the application {self._client_id} has ended: {self._failure_reason()}")
 
     def clean_up(self) -> None:
-        """Delete the local state of the application; only before `start` or after `close`."""
+        """Delete the local state of the application. Allowed only before `start` or after `close`."""
         state = self._life.state
         if state.is_running_or_rebalancing or state.is_shutting_down:
             raise StreamsError(
-                f"the local state can be cleaned up only before the start or after the end; the application is {state.name}"
+                f"The local state can be deleted only before the start or after the end; the application is {state.name}"
             )
         directory = StateDirectory(
             self._config["state.dir"],
@@ -583,14 +669,15 @@ class KafkaStreams(QueryMethods):
         directory.close()
 
     def pause(self) -> None:
-        """Process nothing until `resume`, restore nothing and let copies of state stay as they are; returns at once.
+        """Stop processing, restoring and updating standbys until `resume`. Returns at once.
 
-        The instance stays in its group, and what it has can be read. Called before `start`, the application starts paused.
+        The instance stays in its group, and its state can be queried. If called before `start`, the application starts
+        paused.
         """
         self._pause(True)
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         self._pause(False)
 
     def _pause(self, paused: bool) -> None:
@@ -603,23 +690,22 @@ class KafkaStreams(QueryMethods):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the application is paused."""
         return self._paused
 
-    # -- what can be seen ----------------------------------------------------------------------------------------------
+    # -- metrics and metadata ------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[MetricName, Metric]:
-        """All metrics as they are now, under Kafka Streams' names: of the client, its threads, tasks, nodes, stores, caches.
+        """Return the current metrics under Kafka Streams' names: client, threads, tasks, nodes, stores, caches.
 
-        Where the time of a batch goes is in group `penstock-batch-metrics`. What tasks and stores measure is a second old at most
-        while records come.
+        The group `penstock-batch-metrics` has the times of a batch's steps. Metrics of tasks and stores are at most a second
+        old while records arrive.
 
             running = [m.metric_value for n, m in streams.metrics().items() if n.name == "alive-stream-threads"]
         """
         return self._metrics.metrics()
 
     def metadata_for_local_threads(self) -> set[ThreadMetadata]:
-        """The stream threads of this instance, with their tasks.
+        """Return the stream threads of this instance, with their tasks.
 
         for thread in streams.metadata_for_local_threads():
             print(thread.thread_name, thread.thread_state, [str(task.task_id) for task in thread.active_tasks])
@@ -639,7 +725,7 @@ class KafkaStreams(QueryMethods):
         }
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
-        """How far the stores of this instance are behind their changelogs, by store and partition."""
+        """Return the lags of this instance's stores on their changelogs, by store and partition."""
         loop = self._require_running("its stores' lags")
         copies = loop.standbys.copies()
         stores = {**loop.tasks.changelogs(), **{copy.partition: copy.store for copy in copies}}
@@ -649,7 +735,7 @@ class KafkaStreams(QueryMethods):
         return store_lags(stores, behind, ends)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of the application: state, threads, lag, rates, a link to the console."""
+        """Return a summary for notebooks: state, threads, lag, rates, a link to the console."""
         return self._summarised().html()
 
     def _summarised(self) -> Summary:
@@ -676,38 +762,41 @@ class KafkaStreams(QueryMethods):
             records_per_second=rates["records_per_second"],
             produced_per_second=rates["produced_per_second"],
             restoring=loop.tasks.restoring(),
+            backfill=self.backfill_progress,
         )
 
     def _require_running(self, what: str) -> EventLoop:
         if self._life.state.has_not_started:
-            raise StreamsNotStartedError(f"the application has not been started, so it cannot tell of {what}: call start() first")
+            raise StreamsNotStartedError(
+                f"The application has no information about {what}: it has not been started. Call start() first"
+            )
         if not self._life.state.is_running_or_rebalancing or self._loop is None:
-            raise StreamsError(f"the application cannot tell of {what}: it is {self._life.state.name}")
+            raise StreamsError(f"The application has no information about {what}: it is {self._life.state.name}")
         return self._loop
 
     def metrics_text(self) -> str:
-        """The same in Prometheus' text format, as it is served on `metrics.port`."""
+        """Return the metrics in Prometheus' text format, as served on `metrics.port`."""
         return render(self.metrics())
 
     @property
     def metrics_port(self) -> int | None:
-        """The port on which metrics are served; None where they are not."""
+        """The port of the metrics server, or None without one."""
         return None if self._metrics_server is None else self._metrics_server.port
 
     @property
     def server_host(self) -> HostInfo | None:
-        """Where queries are answered and the page is, once started; None without `application.server`.
+        """The address of the query server and the console. None before the start and without `application.server`.
 
-        With port 0 in `application.server` it tells the port that was free.
+        With port 0 in `application.server` it has the actual port.
         """
         return None if self._web is None else self._web.host
 
     # -- threads -------------------------------------------------------------------------------------------------------
 
     def add_stream_thread(self) -> str | None:
-        """Add a stream thread to a running application and tell its name; None where the application does not run.
+        """Add a stream thread and return its name. Returns None if the application does not run.
 
-        The name has the lowest number that no living thread has. The thread takes tasks over when the load asks for it.
+        The name has the lowest unused number. The thread takes over tasks when the load requires it.
         """
         with self._starting, self._thread_count:
             if not self._life.state.is_running_or_rebalancing or self._loop is None or self._member is None:
@@ -725,10 +814,10 @@ class KafkaStreams(QueryMethods):
             return thread.name
 
     def remove_stream_thread(self, timeout: timedelta | float | None = None) -> str | None:
-        """Remove a stream thread, when its tasks have moved to the others, and tell its name; None where there is none.
+        """Remove a stream thread after its tasks have moved, and return its name. Returns None if there is none to remove.
 
-        Waits for that, at most `timeout` (timedelta or milliseconds): StreamsTimeoutError where it takes longer; the thread
-        ends nevertheless. An application without threads keeps its state and goes on when one is added.
+        Waits at most `timeout` (timedelta or milliseconds) and then raises StreamsTimeoutError; the thread ends nevertheless.
+        An application without threads keeps its state and continues when a thread is added.
         """
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000  # type: ignore[arg-type]
         with self._starting, self._thread_count:
@@ -747,7 +836,7 @@ class KafkaStreams(QueryMethods):
             elif self._loop.shares_work:
                 self._member.request_rejoin()
         if threading.current_thread() is not self._thread and not thread.wait_until_dead(seconds):
-            raise StreamsTimeoutError(f"{thread.name} did not stop in the allotted time; it ends when its turn is over")
+            raise StreamsTimeoutError(f"{thread.name} did not stop in the allotted time. It ends after its current batch")
         return thread.name
 
     def __enter__(self) -> KafkaStreams:
@@ -764,16 +853,16 @@ class KafkaStreams(QueryMethods):
             self._pause(self._paused)
         try:
             self._loop.run()
-        except BaseException as exc:  # noqa: BLE001 - without its event loop a client would look alive and do nothing
+        except BaseException as exc:  # noqa: BLE001 - without its event loop a client would look alive but do nothing
             self._on_failure(exc, None)
             self._failure = exc
         finally:
             self._close_to_error(with_page=False)
 
     def _callback_failed(self, error: StreamsError) -> None:
-        """A listener has raised: the event loop has the handler decide.
+        """Pass a listener's exception to the event loop, which asks the uncaught exception handler.
 
-        Before there is an event loop `start` raises it. A client that ends already goes on to its end.
+        Before the event loop exists, `start` raises it. A client that is ending only logs it.
         """
         if not self._life.state.is_running_or_rebalancing:
             _log.error("stream-client [%s] %s", self._client_id, error, exc_info=error)
@@ -826,10 +915,10 @@ class KafkaStreams(QueryMethods):
         return None if thread is None else thread.name
 
     def _on_failure(self, error: BaseException, index: int | None) -> bool:
-        """Whether to go on after a failure, as the handler decides; called on the event loop's thread.
+        """Return True to continue after a failure, as the handler decides. Called on the event loop's thread.
 
-        The end of a session that was made here is nobody's failure: another is made in its place. Nor is the end of a topic
-        that a pattern matched: the other topics are read on.
+        The end of a session that was made here is no failure: a new one is made. Nor is the deletion of a topic that a
+        pattern matched: the other topics are read further.
         """
         if isinstance(error, MissingTopicError) and all(map(self._prepared.is_matched, error.topics)):
             self._topics_doubted.set()
@@ -843,32 +932,32 @@ class KafkaStreams(QueryMethods):
             else:
                 error = error if isinstance(error, SessionStoppedError) else SessionStoppedError()
             if not self._life.state.is_running_or_rebalancing:
-                return False  # it was closed meanwhile
+                return False  # the application was closed meanwhile
         thread = None if index is None else self._threads.at(index)
         if self._traces is not None:
             self._traces.failed(error, index)
         self._threads.failed += 1
         response = self._response_to(error)
         if response is StreamThreadExceptionResponse.REPLACE_THREAD and isinstance(error, SessionStoppedError):
-            response = StreamThreadExceptionResponse.SHUTDOWN_CLIENT  # there is nothing a new thread could run on
+            response = StreamThreadExceptionResponse.SHUTDOWN_CLIENT  # a new thread has nothing to run on
         if response is StreamThreadExceptionResponse.REPLACE_THREAD:
             if thread is None:
-                _log.error("stream-client [%s] goes on after a failure: %s", self._client_id, error)
+                _log.error("stream-client [%s] continues after a failure: %s", self._client_id, error)
             else:
                 _log.error("%s failed and is replaced: %s", thread.name, error)
                 self._replace_thread(thread)
             return True
         self._failure = error
         if response is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
-            _log.error("all instances of the application are told to stop after a failure: %s", error, exc_info=error)
+            _log.error("All instances of the application are asked to stop after a failure: %s", error, exc_info=error)
             return self._request_shutdown()
-        _log.error("the application stops after a failure: %s", error, exc_info=error)
+        _log.error("The application stops after a failure: %s", error, exc_info=error)
         return False
 
     def _renew_session(self) -> bool:
-        """Whether there is a new session in the place of one that has ended, with nothing open yet in its threads.
+        """Return True if a new session, with nothing open in its threads, replaces one that has ended.
 
-        All who have failed with the old one may ask for it: it is made once.
+        Each thread that failed with the old session calls this. The session is made once.
         """
         assert self._spark_threads is not None
         assert self._session is not None
@@ -877,7 +966,10 @@ class KafkaStreams(QueryMethods):
                 return True
             if not self._session.is_renewable or not self._life.state.is_running_or_rebalancing:
                 return False
-            _log.warning("Spark's session has ended, mostly because its JVM has died: a new one is made, and all goes on there")
+            _log.warning(
+                "Spark's session has ended, probably because its JVM has died. A new session is made, and the "
+                "application continues there"
+            )
             self._on_rebalancing()
             if not renew_session(self._session, self._spark_threads, self._config["task.timeout.ms"] / 1000, self._life):
                 return False
@@ -891,11 +983,11 @@ class KafkaStreams(QueryMethods):
         try:
             return StreamThreadExceptionResponse(self._handler(error))
         except BaseException as exc:  # noqa: BLE001 - a handler that fails cannot decide; the application stops
-            _log.error("the uncaught exception handler failed: %s", exc, exc_info=exc)
+            _log.error("The uncaught exception handler failed: %s", exc, exc_info=exc)
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
 
     def _replace_thread(self, failed: StreamThread) -> None:
-        """A new thread takes the place of one that failed, under another name: the old one is not dead yet, as in Java."""
+        """Replace a failed thread by a new one with another name. As in Java, the old one is not dead yet."""
         assert self._loop is not None
         with self._thread_count:
             new = self._threads.add()
@@ -904,7 +996,7 @@ class KafkaStreams(QueryMethods):
         self._loop.replace_thread(failed.index, new.index, new.name, partial(self._threads.discard, failed))
 
     def _request_shutdown(self) -> bool:
-        """Join the group anew with the wish that all instances stop; this one stops with the group's answer, or without."""
+        """Rejoin the group with a request to stop all instances. This one stops after the group's answer, or without it."""
         assert self._loop is not None
         assert self._member is not None
         self._wishes_shutdown = True
@@ -920,7 +1012,7 @@ class KafkaStreams(QueryMethods):
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _close_to_error(self, with_page: bool = True) -> None:
-        """Stop after a failure; nothing where the application stops already. The page may tell of it until `close`."""
+        """Stop after a failure, unless the application is already stopping. The console may show the failure until `close`."""
         with self._life.lock:
             if self._life.state.is_running_or_rebalancing:  # before the state changes: the main thread may end with it
                 process_end.failed(self._client_id, self._failure_reason())
@@ -936,7 +1028,7 @@ class KafkaStreams(QueryMethods):
         return f"{type(self._failure).__name__}: {self._failure}"
 
     def _shut_down(self, seconds: float | None) -> None:
-        with self._starting:  # what is being started is started first
+        with self._starting:  # wait for a start in progress
             pass
         if self._loop is not None:
             self._loop.stop(seconds)
@@ -946,12 +1038,12 @@ class KafkaStreams(QueryMethods):
         self._life.become(State.NOT_RUNNING)
 
     def _release(self, with_page: bool = True) -> None:
-        """Give back everything in the opposite order; a session that is not the application's own goes on.
+        """Close everything in reverse order. A session that others use stays open.
 
-        After a failure the instance leaves its group first: the others need not wait until its threads are closed. If the session
-        has ended, nothing can be closed any more.
+        After a failure the instance leaves its group first, so that the other members do not wait for its threads to close.
+        If the session has ended, threads cannot be closed.
         """
-        with self._life.lock:  # who is about to join has done so, or will not
+        with self._life.lock:  # a concurrent join has finished, or sees that the application has ended
             self._ended.set()
             self._topics_doubted.set()
         has_session = self._spark_threads is None or not self._spark_threads.has_ended
@@ -993,4 +1085,4 @@ def _seconds(timeout: timedelta | float | None) -> float | None:
     return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
 
 
-KafkaStreams.State = State  # type: ignore[attr-defined]  # Java's way to say it: KafkaStreams.State.RUNNING
+KafkaStreams.State = State  # type: ignore[attr-defined]  # Kafka Streams' name: KafkaStreams.State.RUNNING

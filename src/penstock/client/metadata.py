@@ -1,4 +1,4 @@
-"""What an application tells of its threads, tasks and stores: values at the moment they were asked for."""
+"""Metadata of an application's threads, tasks and stores: snapshots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.ids import TaskId, TopicPartition
 
 @dataclass(frozen=True)
 class TaskMetadata:
-    """A task: its input partitions, how far they are committed and where they end; -1 where that is not known yet."""
+    """A task with its input partitions, their committed offsets and their ends; -1 while unknown."""
 
     task_id: TaskId
     topic_partitions: frozenset[TopicPartition]
@@ -22,7 +22,7 @@ class TaskMetadata:
 
 @dataclass(frozen=True)
 class ThreadMetadata:
-    """A stream thread: its name and state, its tasks, and the ids its clients have at the brokers."""
+    """A stream thread with its name, state and tasks, and the ids of its Kafka clients."""
 
     thread_name: str
     thread_state: str
@@ -33,12 +33,12 @@ class ThreadMetadata:
     active_tasks: frozenset[TaskMetadata] = frozenset()
     standby_tasks: frozenset[TaskMetadata] = frozenset()
     waiting_for_core_since: int | None = None
-    """Since when its turn waits for a core of Spark that others have, in milliseconds; None where it does not."""
+    """The time since which the thread waits for a core of Spark, in milliseconds since the epoch; None if it does not wait."""
 
 
 @dataclass(frozen=True)
 class LagInfo:
-    """How far the local copy of a store's partition is behind its changelog.
+    """The lag of a local store partition on its changelog.
 
     >>> LagInfo(7, 10).offset_lag
     3
@@ -49,7 +49,7 @@ class LagInfo:
 
     @property
     def offset_lag(self) -> int:
-        """How many offsets are missing."""
+        """The number of missing offsets."""
         return max(0, self.end_offset_position - self.current_offset_position)
 
 
@@ -60,7 +60,7 @@ def thread_metadata(
     standby: Iterable[TaskMetadata] = (),
     waiting_since: int | None = None,
 ) -> ThreadMetadata:
-    """A thread with its clients' names, as Kafka Streams gives them."""
+    """Return the metadata of a thread with Kafka Streams' names of its clients."""
     return ThreadMetadata(
         thread.name,
         thread.state.name,
@@ -77,7 +77,7 @@ def thread_metadata(
 def store_lags(
     stores: Mapping[TopicPartition, str], positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[str, dict[int, LagInfo]]:
-    """The lag of each store's partitions: `stores` names the store of each changelog, `positions` those that are behind.
+    """Return the lag of each store partition. `stores` has the store of each changelog, `positions` those that lag.
 
     >>> changelog = TopicPartition("app-counts-changelog", 1)
     >>> store_lags({changelog: "counts"}, {}, {changelog: 10})

@@ -1,4 +1,4 @@
-"""Topics that a topology reads and writes, and that do not exist yet: `penstock run --create-topics` creates them."""
+"""Find topics that a topology reads and writes and that do not exist. `penstock run --create-topics` creates them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ BROKERS_DEFAULT = -1
 
 
 def missing_topics(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> dict[str, int]:
-    """Return the missing source and sink topics, with the number of partitions each needs.
+    """Return the missing source and sink topics with their required number of partitions.
 
-    A topic that is joined with existing ones gets as many partitions as they have. Any other gets the brokers' default, -1.
-    Internal topics are not among them: the application creates those itself.
+    A topic that is joined with existing ones needs their number of partitions. Any other has the brokers' default, -1.
+    Internal topics are not included: the application creates them.
     """
     application_id, builder = config["application.id"], topology.internal_topology_builder
     builder.rewrite_topology(config)

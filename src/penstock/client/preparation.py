@@ -1,4 +1,4 @@
-"""From a topology to something that can run: topics checked and created, the plan made."""
+"""Prepare a topology for running: check and create topics, make the plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.topology.topology import Topology
 
 @dataclass(frozen=True)
 class Prepared:
-    """A topology that fits the topics there are."""
+    """A topology with its plan for the existing topics."""
 
     builder: InternalTopologyBuilder
     plan: Plan
@@ -27,10 +27,10 @@ class Prepared:
 
     @property
     def subscribed_topics(self) -> tuple[str, ...]:
-        """What the group's members subscribe to; repartition topics too, as in Kafka Streams.
+        """The topics to which the group's members subscribe: as in Kafka Streams, repartition topics too.
 
-        A broker forgets the offsets of topics that no member subscribes to after seven days without a commit, and with them
-        stream times.
+        A broker deletes offsets of topics without a subscribed member seven days after the last commit, and stream times with
+        them.
         """
         internal = {t for s in self.plan.subtopologies.values() for t in s.repartition_source_topics}
         return tuple(sorted({*self.external_topics, *internal}))
@@ -38,9 +38,10 @@ class Prepared:
     patterns: tuple[re.Pattern[str], ...]
 
     def outdated_by(self, counts: Mapping[str, int]) -> bool:
-        """Return whether patterns match other topics now, or a topic has grown.
+        """Return True if patterns match other topics now, or a topic has more partitions.
 
-        Raises TopologyError if a topic has shrunk, or if one is gone that a source names. A topic that a pattern matched may go.
+        Raises TopologyError if a topic has fewer partitions, or if a topic that a source names is missing. A topic that a
+        pattern matched may be deleted.
         """
         for topic in self.external_topics:
             before, now = self.plan.partitions[topic], counts.get(topic)
@@ -48,34 +49,34 @@ class Prepared:
                 continue
             if now is None:
                 raise TopologyError(
-                    f"the input topic {topic} was deleted while the application runs: create it again, reset the application "
+                    f"The input topic {topic} was deleted while the application runs. Create it again, reset the application "
                     "(penstock reset) and start it"
                 )
             if now < before:
                 raise TopologyError(
-                    f"the input topic {topic} has {now} partitions now, the application was started with {before}: it was "
-                    "created anew; reset the application (penstock reset) and start it again"
+                    f"The input topic {topic} has {now} partitions now, but had {before} when the application started: it was "
+                    "recreated. Reset the application (penstock reset) and start it again"
                 )
         matched = {topic for topics in self.builder.match_topics(counts).values() for topic in topics}
-        # Where it has state the internal topics do not fit a topic that has grown, and making them ready says so.
+        # A stateful application's internal topics do not fit a topic that has grown; `prepare` raises that error.
         grown = any(counts.get(topic, 0) > self.plan.partitions[topic] for topic in self.external_topics)
         return grown or bool(self.missing(counts)) or not matched <= set(self.external_topics)
 
     def is_matched(self, topic: str) -> bool:
-        """Return whether an input topic is read because a pattern matches it; no source names it then."""
+        """Return True if an input topic is read only because a pattern matches it."""
         return any(pattern.fullmatch(topic) for pattern in self.patterns)
 
     def missing(self, counts: Mapping[str, int]) -> set[str]:
-        """Return the input topics that do not exist any more."""
+        """Return the input topics that no longer exist."""
         return set(self.external_topics) - counts.keys()
 
 
 def prepare(topology: Topology, config: StreamsConfig, admin: Admin) -> Prepared:
-    """Make the topology ready to run.
+    """Prepare the topology for running.
 
     1. Find the topics that patterns match, and count the partitions of all input topics.
-    2. Check co-partitioning, and work out the internal topics.
-    3. Create those that are missing.
+    2. Check co-partitioning, and determine the internal topics.
+    3. Create missing internal topics.
     4. Make the plan.
     """
     application_id = config["application.id"]

@@ -1,23 +1,23 @@
-"""How long a process lasts in which an application was started, and its exit code.
+"""The life and exit code of a process in which an application was started.
 
 The process lasts as long as the application, as in Java. Penstock's threads are daemons, so a script whose last line is
-`streams.start()` would otherwise end with that line. What happens after the end of the main thread:
+`streams.start()` would otherwise end with that line. After the end of the main thread:
 
-    the script has come to its end     the application goes on until it ends by itself, or Ctrl-C or SIGTERM ask for it
+    the script has ended               the application runs until it ends by itself, or Ctrl-C or SIGTERM stop it
     it has failed, or was interrupted  the application is closed, and the process ends with the script's code
-    an interactive Python              likewise
-    a test runner                      nothing: a test that failed before it closed its application must not keep the others
+    an interactive Python              the same
+    a test runner                      nothing: a failed test with an open application must not block the others
 
 The process does not wait for an application that is closed or closing.
 
-A script whose application failed ends with exit code 1, and standard error names the failure. Exception: the script knows of the
-failure, because it was raised or because the script has read `streams.failure`.
+If an application failed, the script ends with exit code 1, and standard error shows the failure, unless the script knows it:
+the failure was raised, or the script has read `streams.failure`.
 """
 
 from __future__ import annotations
 
 import atexit
-import concurrent.futures.thread  # noqa: F401 - what it does at the end comes after what was registered later: it closes all pools
+import concurrent.futures.thread  # noqa: F401 - its exit handler, which closes all pools, runs after handlers that are registered later
 import logging
 import os
 import signal
@@ -37,18 +37,17 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Application(Protocol):
-    """What may go on after the main thread."""
+    """An application that may run longer than the main thread."""
 
     @property
-    def state(self) -> State:
-        """Where it is in its life."""
+    def state(self) -> State: ...
 
     def close(self, timeout: int) -> bool:
-        """End it, or wait for its end, within so many milliseconds."""
+        """Close the application, or wait for its end, within so many milliseconds."""
 
 
 class StopSignal(threading.Event):
-    """Set by Ctrl-C and SIGTERM; a second signal ends at once. Also a context manager."""
+    """Set by Ctrl-C and SIGTERM. A second signal has its usual effect. Also a context manager."""
 
     def __init__(self, signals: Collection[int] = _SIGNALS) -> None:
         super().__init__()
@@ -56,7 +55,7 @@ class StopSignal(threading.Event):
         self._before: dict[int, Any] = {}
 
     def arm(self) -> None:
-        """Take the signals; again after whoever else takes them: a SparkContext does when it is made."""
+        """Install the signal handlers; repeat it after a SparkContext is made, which installs its own."""
         for number in self._signals:
             self._before.setdefault(number, signal.getsignal(number))
             signal.signal(number, self._on_signal)
@@ -78,7 +77,7 @@ class StopSignal(threading.Event):
 
 
 class ProcessEnd:
-    """What is done when the main thread has ended, in the process it was made in."""
+    """The actions after the end of the main thread, in the process that registered them."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -88,26 +87,26 @@ class ProcessEnd:
         self._is_registered = False
 
     def last_as_long_as(self, application: Application) -> None:
-        """An application is about to start: the process is to last as long as it does."""
+        """Make the process last as long as an application that is starting."""
         with self._lock:
-            if self._process != os.getpid():  # forked since
+            if self._process != os.getpid():  # this process was forked
                 self._process, self._is_registered = os.getpid(), False
                 self._applications.clear()
                 self._failures.clear()
             self._applications.add(application)
             if not self._is_registered:
-                # Not `atexit`: by then nothing can be given to a pool of threads any more, and applications have such pools.
-                with suppress(AttributeError, RuntimeError):  # an unknown Python, or one that is about to end
+                # Not `atexit`: it runs when thread pools accept no more work, and applications use pools.
+                with suppress(AttributeError, RuntimeError):  # an unknown Python, or one that is ending
                     threading._register_atexit(self._ended, os.getpid())  # type: ignore[attr-defined]
                 self._is_registered = True
 
     def failed(self, client_id: str, reason: str) -> None:
-        """Remember that an application failed; as text, because an exception would keep its application in memory."""
+        """Record an application's failure as text: an exception would keep the application in memory."""
         with self._lock:
             self._failures[client_id] = reason
 
     def forget_failure(self, client_id: str) -> None:
-        """The script knows of the failure of its application."""
+        """Forget a failure that the script knows."""
         with self._lock:
             self._failures.pop(client_id, None)
 
@@ -122,25 +121,25 @@ class ProcessEnd:
             atexit.register(_exit_with_failure)
 
     def _wait(self) -> None:
-        _log.info("the main thread has ended; the application goes on until it is closed, or Ctrl-C or SIGTERM end it")
+        _log.info("The main thread has ended. The application runs until it is closed, or Ctrl-C or SIGTERM stop it")
         try:
             with StopSignal([number for number in _SIGNALS if not _is_the_users(signal.getsignal(number))]) as stop:
                 while self._working() and not stop.wait(0.2):
                     pass
-        except (KeyboardInterrupt, SystemExit):  # by a handler of the user's
+        except (KeyboardInterrupt, SystemExit):  # from a handler of the user
             pass
 
     def _working(self) -> list[Application]:
         return [application for application in self._applications if application.state.is_running_or_rebalancing]
 
     def _failing(self) -> list[Application]:
-        """Applications that failed and still give back what they use, which takes seconds."""
+        """Return applications that failed and are still closing, which takes seconds."""
         return [application for application in self._applications if application.state is State.PENDING_ERROR]
 
     def tell_failures(self) -> None:
-        """Write the failures that the script does not know of to standard error."""
+        """Write failures that the script does not know to standard error."""
         for client_id, reason in self._failures.items():
-            with suppress(OSError, ValueError, AttributeError):  # standard error is closed, or there is none
+            with suppress(OSError, ValueError, AttributeError):  # standard error is closed or missing
                 print(f"penstock: the application {client_id} failed: {reason}", file=sys.stderr, flush=True)
 
 
@@ -153,17 +152,17 @@ def _close(applications: Iterable[Application]) -> None:
 
 
 def _exit_with_failure() -> None:
-    """End the process with exit code 1 after all other exit handlers: Python offers no way to change the code this late."""
+    """End the process with exit code 1 after all other exit handlers: Python cannot change the code this late."""
     atexit.unregister(_exit_with_failure)
     atexit._run_exitfuncs()
     process_end.tell_failures()
-    with suppress(OSError, ValueError, AttributeError):  # standard output is closed, or there is none
+    with suppress(OSError, ValueError, AttributeError):  # standard output is closed or missing
         sys.stdout.flush()
     os._exit(1)
 
 
 def _is_the_users(handler: Any) -> bool:
-    """Whether somebody has decided what a signal does, other than Python itself and pyspark, which cancels all jobs."""
+    """Return True if the user installed the handler, not Python or pyspark, whose handler cancels all jobs."""
     if handler in (signal.SIG_DFL, signal.default_int_handler):
         return False
     return not str(getattr(handler, "__module__", "")).startswith("pyspark.")

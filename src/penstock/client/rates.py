@@ -1,7 +1,7 @@
-"""Records per second, from what stream threads report about once a second.
+"""Records per second, from the stream threads' reports, which arrive about once a second.
 
-A report covers the time since the last one of its thread. Its counts are spread evenly over that time, so that a rate does not
-depend on how many reports happen to fall into a window.
+A report covers the time since the thread's last one. Its counts are spread evenly over that time, so that a rate does not
+depend on the number of reports in its window.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.spark.messages import ThreadReport
 
 RATE_SECONDS = 10.0
 REPORT_DELAY = 2.0
-"""What threads did so long ago has been reported: they report once a second."""
+"""Work of this age has certainly been reported."""
 
 
 class Span(NamedTuple):
@@ -28,7 +28,7 @@ class Span(NamedTuple):
     end: float
 
     def part(self, start: float, end: float) -> float:
-        """How much of it lies between two moments, from 0 to 1.
+        """Return the fraction of the span between two times.
 
         >>> Span(10.0, 12.0).part(11.0, 20.0)
         0.5
@@ -45,7 +45,7 @@ class ReportSpans:
         self._last: dict[int, float] = {}
 
     def next(self, thread: int, now: float) -> Span:
-        """A thread reports now. After a pause it reports what it did in the last moments."""
+        """Return the span of a thread's report. After a pause it covers only the last moments."""
         start = max(self._last.get(thread, now - 1.0), now - REPORT_DELAY)
         self._last[thread] = now
         return Span(min(start, now), now)
@@ -62,7 +62,7 @@ class _Reported:
 
 
 class Rates:
-    """What stream threads did in the ten seconds that all of them have reported."""
+    """The work of stream threads in the last ten seconds for which all have reported."""
 
     def __init__(self, clock: Callable[[], float] = wall_time) -> None:
         self._clock = clock
@@ -73,7 +73,6 @@ class Rates:
         self._totals = Counter[str]()
 
     def reported(self, reports: Mapping[int, ThreadReport]) -> None:
-        """Threads have reported."""
         now = self._clock()
         with self._lock:
             for thread, report in reports.items():
@@ -93,7 +92,7 @@ class Rates:
                 self._reports.popleft()
 
     def per_second(self) -> dict[str, Any]:
-        """Records per second: in all, by input topic, and by edge of the topology; and totals since the start."""
+        """Return records per second in total, by input topic and by edge of the topology, and totals since the start."""
         topics: Counter[str] = Counter()
         edges: Counter[Edge] = Counter()
         records = produced = 0.0
@@ -113,7 +112,7 @@ class Rates:
         }
 
     def busy(self) -> dict[str, float]:
-        """The part of a thread's time that each node took; steps of a batch that are no node in brackets."""
+        """Return each node's fraction of a thread's time. Steps of a batch that are no node are in brackets."""
         found: Counter[str] = Counter()
         with self._lock:
             for part, made in self._parts():
@@ -125,7 +124,7 @@ class Rates:
         return end - RATE_SECONDS, end
 
     def _seconds(self) -> float:
-        """Ten, or less while the application has just begun."""
+        """Return the window's length: ten seconds, or less right after the start."""
         start, end = self._window()
         return RATE_SECONDS if self._began is None else min(RATE_SECONDS, max(1.0, end - max(start, self._began)))
 

@@ -1,4 +1,4 @@
-"""What is told of state that is brought back: the log, the listener, the page and the metrics hear of it alike."""
+"""Reports the restoration of state to the log, the listener, the console and the metrics."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ Hear = Callable[[RestoreProgress, str], None]
 
 
 class RestoreEvents:
-    """Called with every step of a restore: `start`, `batch`, and `end` with the last batch, or `done` after it.
+    """Called for every step of a restore: `start`, `batch`, and `end` with the last batch, or `done` after it.
 
-    A restore that ends before the store is complete ends with `suspended`.
-
-    Each progress counts the records of its own step; a listener hears at the end how many there were in all.
+    A restore that stops before the store is complete ends with `suspended`. Each progress counts the records of its step; the
+    listener gets the total at the end.
     """
 
     def __init__(
@@ -38,7 +37,6 @@ class RestoreEvents:
         self._totals: dict[TopicPartition, int] = {}
 
     def __call__(self, progress: RestoreProgress, what: str) -> None:
-        """One step."""
         for hear in self._others:
             hear(progress, what)
         if what != "batch":
@@ -69,7 +67,7 @@ class RestoreEvents:
             text = "stream-thread [%s] task [%s] restoring store %s from %s, offsets %d to %d"
             _log.info(text, *where, progress.start, progress.end)
         elif what == "suspended":
-            text = "stream-thread [%s] task [%s] stopped to restore store %s from %s, at offset %d of %d"
+            text = "stream-thread [%s] task [%s] stopped restoring store %s from %s at offset %d of %d"
             _log.info(text, *where, progress.position, progress.end)
         else:
             _log.info("stream-thread [%s] task [%s] restored store %s from %s up to offset %d", *where, progress.position)

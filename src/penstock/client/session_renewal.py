@@ -1,4 +1,4 @@
-"""Going on on a new session after the end of the one that was made for the application, mostly because its JVM has died."""
+"""Replaces a session that has ended, usually because its JVM has died."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FIRST, _LONGEST = 0.2, 5.0
 
 
 def renew_session(use: SessionUse, spark_threads: SparkThreads, patience: float, life: ClientLife) -> bool:
-    """Have a new session, and a spark_threads with nothing open on it; tried again and again for `patience` seconds.
+    """Make a new session with new threads. Retried for `patience` seconds.
 
-    False where the session is not to be made again, or the application is about to end.
-    SessionStoppedError where no session could be made in all that time.
+    Returns False if the session must not be replaced, or the application is ending. Raises SessionStoppedError if no session
+    could be made in time.
     """
     started, pause = time.monotonic(), _FIRST
     while True:
@@ -33,13 +33,13 @@ def renew_session(use: SessionUse, spark_threads: SparkThreads, patience: float,
             reason = str(exc).partition("\n")[0] or repr(exc)
             if time.monotonic() - started + pause > patience:
                 raise SessionStoppedError(
-                    f"Spark's session has ended, and none could be made in its place for {patience:.0f} s (task.timeout.ms): "
-                    f"{reason}. See what has ended Spark's JVM, such as the lack of memory, and start the application anew"
+                    f"Spark's session has ended, and making a new one failed for {patience:.0f} s (task.timeout.ms): "
+                    f"{reason}. Find out what ended Spark's JVM, such as a lack of memory, and start the application again"
                 ) from exc
-            _log.warning("no session can be made now, which is tried again in %.1f s: %s", pause, reason)
+            _log.warning("Making a new session failed. Trying again in %.1f s: %s", pause, reason)
             if not life.wait_running(pause):
                 return False
             pause = min(_LONGEST, 2 * pause)
         else:
-            _log.info("a new session of Spark was there after %.1f s: everything is opened anew", time.monotonic() - started)
+            _log.info("A new Spark session was made after %.1f s. All tasks open again", time.monotonic() - started)
             return True

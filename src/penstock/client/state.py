@@ -1,4 +1,4 @@
-"""The life of an application, with Kafka Streams' names and transitions."""
+"""The states of an application, with Kafka Streams' names and transitions."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ class State(enum.Enum):
 
     @property
     def has_not_started(self) -> bool:
-        """Whether `start` was not called yet."""
+        """True in CREATED."""
         return self is State.CREATED
 
     @property
     def is_running_or_rebalancing(self) -> bool:
-        """Whether the application works."""
+        """True in RUNNING and REBALANCING."""
         return self in (State.RUNNING, State.REBALANCING)
 
     @property
     def is_shutting_down(self) -> bool:
-        """Whether the application is on its way out."""
+        """True in PENDING_SHUTDOWN and PENDING_ERROR."""
         return self in (State.PENDING_SHUTDOWN, State.PENDING_ERROR)
 
     @property
     def has_completed_shutdown(self) -> bool:
-        """Whether the application has ended."""
+        """True in NOT_RUNNING and ERROR."""
         return self in (State.NOT_RUNNING, State.ERROR)
 
     def is_valid_transition(self, new: State) -> bool:
-        """Whether an application may go from here to `new`."""
+        """Return True if the transition to `new` is valid."""
         return new in _ALLOWED[self]
 
     def refuses(self, new: State) -> bool:
-        """Whether an application stays as it is when asked for `new`, without that being an error, as in Kafka Streams.
+        """Return True if the change to `new` is ignored without an error, as in Kafka Streams.
 
-        One that is on its way out goes on with that; one that has ended may be closed again.
+        An application that is stopping continues to stop. One that has ended may be closed again.
 
         >>> State.PENDING_SHUTDOWN.refuses(State.RUNNING), State.CREATED.refuses(State.RUNNING)
         (True, False)

@@ -1,7 +1,4 @@
-"""The stream threads of an application, as an operator sees them: their names, their states, which are alive.
-
-A stream thread is a thread of the spark_threads. What is here knows nothing of Spark: it gives out names and keeps states.
-"""
+"""The stream threads of an application: names and states. It does not depend on Spark."""
 
 from __future__ import annotations
 
@@ -55,11 +52,11 @@ class ThreadState(enum.Enum):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread takes part in the work."""
+        """True if the thread processes or can process tasks."""
         return self in _ALIVE
 
     def is_valid_transition(self, new: ThreadState) -> bool:
-        """Whether a thread may go from here to `new`."""
+        """Return True if the transition to `new` is valid."""
         return new in _ALLOWED[self]
 
 
@@ -77,7 +74,7 @@ _ALLOWED = {
 
 
 class StreamThread:
-    """One stream thread: the thread of the same index, its name and its state.
+    """One stream thread with its index, name and state.
 
     >>> thread = StreamThread("app", 0)
     >>> thread.name, thread.state.name
@@ -92,11 +89,11 @@ class StreamThread:
         self._changed = threading.Condition()
 
     def set_state(self, new: ThreadState) -> None:
-        """Go to another state; what is not allowed is ignored, as when a thread that ends is told of an assignment."""
+        """Change the state. An invalid transition is ignored, as when an assignment reaches a thread that is ending."""
         with self._changed:
             old = self.state
             if not old.is_valid_transition(new):
-                _log.debug("stream-thread [%s] stays %s: it cannot become %s", self.name, old.name, new.name)
+                _log.debug("stream-thread [%s] remains %s: it cannot become %s", self.name, old.name, new.name)
                 return
             self.state = new
             self._changed.notify_all()
@@ -104,7 +101,7 @@ class StreamThread:
             _log.info("stream-thread [%s] State transition from %s to %s", self.name, old.name, new.name)
 
     def wait_until_dead(self, seconds: float | None) -> bool:
-        """Wait for the thread's end; False where it did not come in time."""
+        """Wait until the thread is dead. Returns False after `seconds`."""
         with self._changed:
             return self._changed.wait_for(lambda: self.state is ThreadState.DEAD, seconds)
 
@@ -113,7 +110,7 @@ class StreamThread:
 
 
 class StreamThreads:
-    """All stream threads of an application; a name is free again when its thread is dead."""
+    """All stream threads of an application. A name is free again when its thread is dead."""
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
@@ -122,7 +119,7 @@ class StreamThreads:
         self.failed = 0
 
     def add(self) -> StreamThread:
-        """A new thread with the lowest number that no living thread has.
+        """Return a new thread with the lowest unused number.
 
         >>> threads = StreamThreads("app")
         >>> [threads.add().name for _ in range(2)]
@@ -135,7 +132,7 @@ class StreamThreads:
             return thread
 
     def discard(self, thread: StreamThread) -> None:
-        """A thread has ended: it is dead, and forgotten."""
+        """Mark a thread as dead and forget it."""
         thread.set_state(ThreadState.PENDING_SHUTDOWN)
         thread.set_state(ThreadState.DEAD)
         with self._lock:
@@ -143,25 +140,25 @@ class StreamThreads:
                 del self._threads[thread.index]
 
     def all(self) -> list[StreamThread]:
-        """Every thread that is not dead, by number."""
+        """Return all threads that are not dead, by number."""
         with self._lock:
             return [self._threads[i] for i in sorted(self._threads) if self._threads[i].state is not ThreadState.DEAD]
 
     def alive(self) -> list[StreamThread]:
-        """The threads that take part in the work."""
+        """Return the threads that process or can process tasks."""
         return [thread for thread in self.all() if thread.state.is_alive]
 
     def at(self, index: int) -> StreamThread | None:
-        """The thread of a thread."""
+        """Return the thread with this index, or None."""
         with self._lock:
             return self._threads.get(index)
 
     def set_all(self, *states: ThreadState) -> None:
-        """Take all living threads through these states."""
+        """Change all living threads through these states."""
         for thread in self.all():
             for state in states:
                 thread.set_state(state)
 
     def to_remove(self) -> StreamThread | None:
-        """The thread that goes when one is to be removed: the first that is alive, as in Kafka Streams."""
+        """Return the next thread to remove: the first living one, as in Kafka Streams."""
         return next(iter(self.alive()), None)

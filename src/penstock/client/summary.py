@@ -1,4 +1,4 @@
-"""An application at a glance, as a notebook shows it: state, threads, lag, rates, a link to the console."""
+"""The summary of an application in a notebook: state, threads, lag, rates, a link to the console."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from html import escape
 
 from penstock.client.notebook import link
+from penstock.client.scheduling.bounded_run import BoundedProgress
 from penstock.html import paragraph, table
 from penstock.spark.messages import RestoreProgress
 
 
 @dataclass(frozen=True)
 class ThreadRow:
-    """A stream thread, its state, its tasks, and the records that they have to process; None while that is not known."""
+    """A stream thread with its state, its tasks and their lag (None while unknown)."""
 
     name: str
     state: str
@@ -23,22 +24,22 @@ class ThreadRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """What is shown of an application."""
+    """The content of a notebook's summary."""
 
     application_id: str
     state: str
     step: str | None = None
-    """What an application that starts waits for."""
+    """What a starting application waits for."""
     threads: Sequence[ThreadRow] = ()
     lag: int | None = None
     records_per_second: float = 0.0
     produced_per_second: float = 0.0
     restoring: Sequence[RestoreProgress] = ()
+    backfill: BoundedProgress | None = None
     url: str | None = None
     failure: BaseException | None = None
 
     def html(self) -> str:
-        """The summary as HTML."""
         parts = [f"<p style='margin:4px 0'><b>{escape(self.application_id)}</b> {escape(self.state)}{self._link()}</p>"]
         if self.failure is not None:
             parts.append(paragraph(f"It failed: {type(self.failure).__name__}: {self.failure}"))
@@ -46,6 +47,8 @@ class Summary:
             parts.append(paragraph(f"It waits for {self.step}."))
         if self.restoring:
             parts.append(self._restoring())
+        if self.backfill is not None:
+            parts.append(self._backfilling(self.backfill))
         if self.lag is not None:
             parts.append(
                 paragraph(
@@ -60,6 +63,10 @@ class Summary:
 
     def _link(self) -> str:
         return "" if self.url is None else f" · {link(self.url, 'console')}"
+
+    def _backfilling(self, progress: BoundedProgress) -> str:
+        text = f"Backfill: {progress.done:,} of {progress.total:,} records ({progress.share:.0%}), {progress}."
+        return f"<progress max='{max(1, progress.total)}' value='{progress.done}'></progress>{paragraph(text)}"
 
     def _restoring(self) -> str:
         total = sum(max(0, progress.end - progress.start) for progress in self.restoring)

@@ -1,4 +1,4 @@
-"""What stream threads have done since they last told, as one line of the log each, in Kafka Streams' words."""
+"""Log a summary line for each stream thread at an interval, in Kafka Streams' words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Done:
 
 
 class ThreadSummary:
-    """Sums up batches, and logs every `log.summary.interval.ms`; never where that is zero or less."""
+    """Sums up batches and logs every `log.summary.interval.ms`, never if that is zero or less."""
 
     def __init__(self, interval_ms: int, name_of: Callable[[int], str | None], now: Callable[[], float] = monotonic) -> None:
         self._interval = interval_ms / 1000
@@ -31,7 +31,6 @@ class ThreadSummary:
         self._done: dict[int, _Done] = {}
 
     def batch_done(self, thread: int, batch: BatchReport) -> None:
-        """A batch of a thread is committed."""
         done = self._done.setdefault(thread, _Done())
         done.records += batch.processed
         done.punctuators += batch.punctuated
@@ -39,7 +38,7 @@ class ThreadSummary:
         done.tasks += batch.tasks
 
     def tell(self, threads: Mapping[int, object]) -> None:
-        """Log what each of these threads has done, if it is time for that."""
+        """Log a line for each of these threads if the interval has passed."""
         elapsed = self._now() - self._last
         if self._interval <= 0 or elapsed < self._interval:
             return

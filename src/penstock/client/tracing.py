@@ -1,8 +1,8 @@
-"""Batches as traces of OpenTelemetry, where `tracing.enabled` asks for them; needs `pip install 'penstock-streams[otel]'`.
+"""OpenTelemetry traces of batches, if `tracing.enabled` is set. Needs `pip install 'penstock-streams[otel]'`.
 
-Only OpenTelemetry's API is used here: where spans go is for the SDK, which the user's program sets up, or
-`opentelemetry-instrument penstock run …`. Without one nothing is kept. Workers tell how long each step took, not when it began:
-the steps are laid one after the other, up to the end of the batch.
+Only OpenTelemetry's API is used. The user's program, or `opentelemetry-instrument penstock run …`, configures the SDK;
+without an SDK nothing is recorded. Workers report the duration of each step but not its start, so the steps are placed one
+after another up to the end of the batch.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _NAME = "penstock"
 
 
 def _guarded(trace: Callable[_P, None]) -> Callable[_P, None]:
-    """Log what a span processor or a sampler of the user's raises: as OpenTelemetry asks, tracing disturbs nothing."""
+    """Log exceptions of the user's span processors and samplers: tracing must not disturb the application."""
 
     @wraps(trace)
     def guarded(*arguments: _P.args, **named: _P.kwargs) -> None:
         try:
             trace(*arguments, **named)
         except Exception:  # noqa: BLE001 - the user's code
-            _log.exception("a batch could not be traced")
+            _log.exception("Tracing a batch failed")
 
     return guarded
 
 
 class BatchTraces:
-    """Makes a span of each batch, with one for each step below it, and one of each failure."""
+    """Makes a span for each batch with one child for each step, and a span for each failure."""
 
     def __init__(
         self, config: Mapping[str, Any], version: str, thread_name: Callable[[int | None], str | None], provider: Any = None
@@ -49,12 +49,11 @@ class BatchTraces:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], version: str, thread_name: Callable[[int | None], str | None]) -> BatchTraces | None:
-        """As `tracing.enabled` says; None where nothing is traced."""
+        """Return the traces if `tracing.enabled` is set, else None."""
         return cls(config, version, thread_name) if config["tracing.enabled"] else None
 
     @_guarded
     def batch_done(self, thread: int, batch: BatchReport) -> None:
-        """A batch of a thread is committed."""
         end = _ns(batch.at)
         attributes = {
             **self._common,
@@ -70,7 +69,6 @@ class BatchTraces:
 
     @_guarded
     def failed(self, error: BaseException, index: int | None) -> None:
-        """A thread has failed."""
         span = self._tracer.start_span("batch failed", attributes={**self._common, **self._thread(index)})
         span.record_exception(error)
         span.set_status(self._trace.StatusCode.ERROR, str(error))
@@ -96,7 +94,7 @@ def _api() -> Any:
         return importlib.import_module("opentelemetry.trace")
     except ImportError as exc:
         raise ConfigError(
-            "tracing.enabled = true needs OpenTelemetry: pip install 'penstock-streams[otel]', and an SDK to send them"
+            "tracing.enabled = true needs OpenTelemetry: pip install 'penstock-streams[otel]', and an SDK to export traces"
         ) from exc
 
 

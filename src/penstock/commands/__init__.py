@@ -1,1 +1,1 @@
-"""The commands of `penstock`, one a file; each imports Spark and the Kafka clients only when it runs."""
+"""The commands of `penstock`, one per file. A command imports Spark and Kafka clients only when it runs."""

@@ -1,4 +1,4 @@
-"""Applications named on the command line: `module:attribute`."""
+"""References to applications on the command line: `module:attribute`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from penstock.topology.topology import Topology
 
 
 class AppReferenceError(PenstockError, ValueError):
-    """A reference that names no topology."""
+    """A reference without a topology."""
 
 
 def load_topology(reference: str, config: Mapping[str, Any] | None = None) -> Topology:
-    """The topology that `module:attribute` names: a Topology, a StreamsBuilder, or a function that returns one.
+    """Return the topology of `module:attribute`: a Topology, a StreamsBuilder, or a function that returns one.
 
-    The module may be an import path or a file. `config` goes to `StreamsBuilder.build`.
+    The module is an import path or a file. `config` is passed to `StreamsBuilder.build`.
     """
     value = _attribute(reference)
     if callable(value) and not isinstance(value, Topology | StreamsBuilder):
@@ -30,14 +30,14 @@ def load_topology(reference: str, config: Mapping[str, Any] | None = None) -> To
         value = value.build(config)
     if not isinstance(value, Topology):
         raise AppReferenceError(
-            f"{reference} is {_article(value)}, not a topology: name a Topology, a StreamsBuilder, "
+            f"{reference} is {_article(value)}, not a topology: pass a Topology, a StreamsBuilder, "
             "or a function without arguments that returns one"
         )
     return value
 
 
 def import_from_here() -> None:
-    """Find modules of the current folder first, as `python -m` does."""
+    """Search modules in the current folder first, as `python -m` does."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
 

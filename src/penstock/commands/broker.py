@@ -19,9 +19,11 @@ _USUAL_PORT = 9092
 def broker(
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="The port to listen on, 0 for any; 9092 if it is free.", show_default=False),
+        typer.Option(min=0, max=65535, help="The port to listen on, 0 for any. Default: 9092 if it is free.", show_default=False),
     ] = None,
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the data here; without it they go at the end.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the data here. By default they are deleted at the end.")
+    ] = None,
 ) -> None:
     """Run a real single-node Kafka for development until Ctrl-C.
 
@@ -30,16 +32,16 @@ def broker(
     from penstock.kafka.dev_broker import DevBroker
 
     if port and not _is_free(port):
-        fail(f"port {port} is in use: stop what listens there, or give another --port")
+        fail(f"Port {port} is in use. Stop the program that listens there, or choose another --port")
     if port is None:
         port = _USUAL_PORT if _is_free(_USUAL_PORT) else 0
     with told_in_one_sentence(), StopSignal() as stop, ExitStack() as stack:
-        with busy("starting Kafka; the first start of all downloads it"):
+        with busy("starting Kafka; the very first start downloads it"):
             running = stack.enter_context(DevBroker(port, data))
         say(f"ready {running.bootstrap_servers}")
         while not stop.wait(0.5):
             if not running.is_running:
-                fail("the broker has ended by itself" + (f"; see {data}/broker.log" if data else ""))
+                fail("The broker ended unexpectedly" + (f"; see {data}/broker.log" if data else ""))
 
 
 def _is_free(port: int) -> bool:

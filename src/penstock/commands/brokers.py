@@ -1,4 +1,4 @@
-"""How commands reach the brokers: the settings they need, and an error within seconds where nobody answers."""
+"""The commands' connection to the brokers: settings, and an error within seconds if no broker answers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 _PATIENCE = 3.0
 _OF_BROKERS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that the brokers keep for themselves."""
+"""Internal topics of the brokers."""
 
 
 def broker_config(file: Path | None, settings: list[str] | None, client_id: str) -> StreamsConfig:
-    """The settings of a command that needs brokers and no application; localhost:9092 unless the settings name brokers."""
+    """Return the settings of a command without an application. The default broker is localhost:9092."""
     return streams_config(file, settings, {"application.id": client_id, "bootstrap.servers": "localhost:9092"})
 
 
 def open_admin(config: StreamsConfig, client_id: str) -> Admin:
-    """An admin client whose brokers have answered; BrokerError after a few seconds where they do not."""
+    """Return a connected admin client. Raises BrokerError if no broker answers within a few seconds."""
     from penstock.kafka.admin import Admin
     from penstock.kafka.clients import admin_config
 
@@ -32,13 +32,13 @@ def open_admin(config: StreamsConfig, client_id: str) -> Admin:
 
 
 def users_topics(admin: Admin) -> dict[str, int]:
-    """The number of partitions of each topic that is not one of the brokers' own."""
+    """Return the number of partitions of each topic, without the brokers' internal ones."""
     return {name: count for name, count in sorted(admin.partition_counts().items()) if name not in _OF_BROKERS}
 
 
 def partitions_of(admin: Admin, topic: str) -> int:
-    """The number of partitions of a topic; ends the command where there is no such topic."""
+    """Return the number of partitions of a topic. Ends the command if the topic does not exist."""
     count = users_topics(admin).get(topic)
     if count is None:
-        fail(f"there is no topic {topic}. Create it with: penstock topics create {topic}")
+        fail(f"There is no topic {topic}. Create it with: penstock topics create {topic}")
     return count

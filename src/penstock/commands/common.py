@@ -1,4 +1,4 @@
-"""What the commands share: settings, errors and exit codes, waiting for the end, tables."""
+"""Shared by all commands: settings, errors and exit codes, tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.config.streams_config import StreamsConfig, UnknownConfigWarning
 from penstock.errors import ConfigError, PenstockError
 from penstock.printable import printable, printable_lines
 
-# The standard library has it from 3.11 on; before that it is a package of another name.
+# in the standard library from Python 3.11 on
 tomllib: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
@@ -31,16 +31,16 @@ Reference = Annotated[
     str, typer.Argument(metavar="MODULE:TOPOLOGY", help="A Topology, a StreamsBuilder, or a function that returns one.")
 ]
 Settings = Annotated[
-    list[str] | None, typer.Option("-c", "--set", metavar="KEY=VALUE", help="A configuration setting; may be repeated.")
+    list[str] | None, typer.Option("-c", "--set", metavar="KEY=VALUE", help="A configuration setting. Can be repeated.")
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Settings: a TOML or a .properties file; -c overrides it.", dir_okay=False),
+    typer.Option("--config", metavar="FILE", help="A TOML or .properties file with settings. -c overrides it.", dir_okay=False),
 ]
 
 
 def parse_settings(settings: list[str]) -> dict[str, str]:
-    """Settings given as `key=value`.
+    """Parse settings of the form `key=value`.
 
     >>> parse_settings(["application.id=shop"])
     {'application.id': 'shop'}
@@ -55,7 +55,7 @@ def parse_settings(settings: list[str]) -> dict[str, str]:
 
 
 def read_settings(file: Path | None, settings: list[str] | None) -> dict[str, Any]:
-    """The settings of a file, with those of the command line over them."""
+    """Return the settings of a file and the command line. The command line takes precedence."""
     return {**(_read_file(file) if file is not None else {}), **parse_settings(settings or [])}
 
 
@@ -74,12 +74,12 @@ def _read_file(file: Path) -> dict[str, Any]:
     try:
         return flatten(tomllib.loads(text))
     except tomllib.TOMLDecodeError as exc:
-        hint = '; write "application.server" and "config.providers" in quotes: other keys begin with them'
+        hint = '. Write "application.server" and "config.providers" in quotes: other keys begin with them'
         fail(f"{file} is not TOML: {exc}{hint if 'overwrite' in str(exc) else ''}", WRONG_USE)
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Kafka's dotted keys out of the tables TOML makes of them.
+    """Convert TOML tables to Kafka's dotted keys.
 
     >>> flatten({"application": {"id": "shop"}, "poll.ms": 50})
     {'application.id': 'shop', 'poll.ms': 50}
@@ -94,8 +94,8 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def streams_config(file: Path | None, settings: list[str] | None, defaults: Mapping[str, Any] | None = None) -> StreamsConfig:
-    """The configuration of an application; an unknown key is a line of the log."""
-    import_from_here()  # for classes that settings name
+    """Return the configuration of an application. Unknown keys are only logged."""
+    import_from_here()  # settings may contain import paths
     merged = {**(defaults or {}), **read_settings(file, settings)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownConfigWarning)
@@ -103,19 +103,19 @@ def streams_config(file: Path | None, settings: list[str] | None, defaults: Mapp
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print text that may come from records, brokers or other processes: control characters are escaped."""
+    """Print text, possibly from records, brokers or other processes. Control characters are escaped."""
     typer.echo(printable_lines(text), err=err)
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
-    """Say what is wrong on standard error and end: 2 for a wrong command, 1 for one that did not work."""
+    """Print an error and end the command: exit code 2 for wrong usage, 1 for a failure."""
     say(f"penstock: {message}", err=True)
     raise typer.Exit(code)
 
 
 @contextmanager
 def told_in_one_sentence() -> Iterator[None]:
-    """Errors that explain themselves end the command without a traceback."""
+    """End the command with an error line, without a traceback, for errors that explain themselves."""
     try:
         yield
     except (AppReferenceError, ConfigError) as exc:
@@ -127,19 +127,19 @@ def told_in_one_sentence() -> Iterator[None]:
 
 
 def quiet_clients() -> None:
-    """kafka-python tells every lost connection; what matters comes as an error of ours."""
+    """Silence kafka-python, which logs every lost connection. Important errors are raised."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     logging.getLogger("py4j").setLevel(logging.ERROR)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table for people on a terminal, aligned plain columns for pipes."""
+    """Print a table: formatted on a terminal, aligned plain columns otherwise."""
     texts = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     console = Console()
     if console.is_terminal:
         table = Table(*columns, title=Text(printable(title)), title_justify="left")
         for row in texts:
-            table.add_row(*map(Text, row))  # what members are called is not markup
+            table.add_row(*map(Text, row))  # Text: user names must not be interpreted as markup
         console.print(table)
         return
     widths = [max(map(len, column)) for column in zip(columns, *texts)]

@@ -1,4 +1,4 @@
-"""`penstock consume`: the records of a topic, one a line."""
+"""`penstock consume`: print the records of a topic."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def consume(
     topic: Topic,
     key: KeySerde = None,
     value: ValueSerde = "string",
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Begin with the first record of the topic.")] = False,
-    most: Annotated[int | None, typer.Option("--max", min=1, metavar="N", help="End after N records.")] = None,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start with the first record of the topic.")] = False,
+    most: Annotated[int | None, typer.Option("--max", min=1, metavar="N", help="Stop after N records.")] = None,
     config: ConfigFile = None,
     settings: Settings = None,
 ) -> None:
-    """Print the committed records of a topic that arrive from now on, until Ctrl-C.
+    """Print the committed records that arrive in a topic, until Ctrl-C.
 
-    A line is the value, or key and value with a tab between them where --key is given; null stands for no value. Control
-    characters are escaped. Ends with 1 at a record that the serdes cannot read. The brokers are those of the setting
-    bootstrap.servers, localhost:9092 without it.
+    A line has the value, or with --key the key and the value separated by a tab. null stands for a missing value. Control
+    characters are escaped. Exits with 1 at a record that the serdes cannot read. The brokers are those of the setting
+    bootstrap.servers, localhost:9092 by default.
     """
     with told_in_one_sentence(), StopSignal() as stop:
         quiet_clients()
@@ -61,7 +61,7 @@ def _consumer(config: StreamsConfig, topic: str, partitions: int, from_beginning
 
     from penstock.kafka.clients import consumer_config, open_client
 
-    # It joins no group; librdkafka wants a name all the same.
+    # librdkafka requires a group id, but the consumer joins no group.
     own = {"group.id": _CLIENT, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     consumer = open_client("consumer", Consumer, {**consumer_config(config, _CLIENT), **own})
     start = OFFSET_BEGINNING if from_beginning else OFFSET_END
@@ -78,11 +78,11 @@ def _line(message: Any, keys: TextSerde | None, values: TextSerde) -> str:
         return start + values.decode(topic, message.value())
     except SerializationError as exc:
         where = f"{topic}-{message.partition()} @ {message.offset()}"
-        fail(f"cannot read the {part} of the record at {where}: {exc}. Name another serde with --{part}; bytes shows any record")
+        fail(f"Reading the {part} of the record at {where} failed: {exc}. Choose another --{part} serde; bytes shows any record")
 
 
 def _refuse(error: Any, topic: str) -> None:
-    """End the command, unless the client goes on by itself, as after a lost connection."""
+    """End the command, unless the client recovers by itself, as after a lost connection."""
     from confluent_kafka import KafkaError
 
     from penstock.kafka.clients import is_access_error, refused
@@ -90,4 +90,4 @@ def _refuse(error: Any, topic: str) -> None:
     if is_access_error(error):
         raise refused(f"reading topic {topic}", error)
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
-        fail(f"the topic {topic} was deleted")
+        fail(f"The topic {topic} was deleted")

@@ -1,4 +1,4 @@
-"""`penstock demo`: WordCount end to end, on a broker and a Spark of its own."""
+"""`penstock demo`: WordCount end to end, with its own broker and Spark."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _PARTITIONS = 4
 
 
 def demo(
-    name: Annotated[str, typer.Argument(metavar="[wordcount]", help="Which demo to run.", show_default=False)] = "wordcount",
+    name: Annotated[str, typer.Argument(metavar="[wordcount]", help="The demo to run.", show_default=False)] = "wordcount",
     seconds: Annotated[
-        float | None, typer.Option(min=1, help="How long lines are fed; 20 unless --records is given.", show_default=False)
+        float | None, typer.Option(min=1, help="Duration of the input. Default: 20 without --records.", show_default=False)
     ] = None,
-    records: Annotated[int | None, typer.Option(min=1, help="How many lines are fed, as fast as they go.")] = None,
+    records: Annotated[int | None, typer.Option(min=1, help="Number of input lines, written at full speed.")] = None,
     rate: Annotated[
-        int | None, typer.Option(min=1, help="Lines a second; 1000 unless --records is given.", show_default=False)
+        int | None, typer.Option(min=1, help="Input lines per second. Default: 1000 without --records.", show_default=False)
     ] = None,
 ) -> None:
-    """Count words end to end, exactly once: Kafka in, Spark in the middle, Kafka out.
+    """Count words end to end, exactly once, with Kafka and Spark.
 
-    Starts a real broker, feeds lines, runs WordCount on Spark, shows the top words with throughput and latency, and ends by
-    itself after checking that every word was counted once. Nothing is left behind.
+    Starts a real broker, writes lines, runs WordCount on Spark, shows the top words with throughput and latency, and ends
+    after checking that every word was counted once. Nothing is left behind.
     """
     if name != "wordcount":
-        fail(f"there is no demo {name!r}; there is wordcount", code=2)
+        fail(f"There is no demo {name!r}. Available: wordcount", code=2)
     if seconds is None and records is None:
         seconds = _SECONDS
     if rate is None and records is None:
@@ -52,13 +52,13 @@ def demo(
 
 
 class _Demo:
-    """One run, in steps.
+    """One run.
 
-    1. Start a broker, make the topics.
-    2. Start the application, wait until it runs, tell where its page is.
-    3. Feed lines and show what is counted, until the time or the lines are up.
-    4. Wait until everything fed is counted; close, from the inside out.
-    5. Compare what was counted with what was fed.
+    1. Start a broker and create the topics.
+    2. Start the application, wait until it runs, and print the console's address.
+    3. Write lines and show the counts until the duration or the number of lines is reached.
+    4. Wait until all lines are counted, and close.
+    5. Compare the counts with the input.
     """
 
     def __init__(self, seconds: float | None, records: int | None, rate: int | None, stop: StopSignal) -> None:
@@ -66,7 +66,7 @@ class _Demo:
         self._view = View()
 
     def run(self) -> bool:
-        """Whether all went well."""
+        """Run the demo. Returns True if all counts are right."""
         with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder, ExitStack() as cleanup:
             bootstrap = self._start_broker(cleanup)
             streams = self._start_application(cleanup, bootstrap, Path(folder))

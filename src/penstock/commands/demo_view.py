@@ -1,4 +1,4 @@
-"""What the demo shows: a live table on a terminal, a line now and then elsewhere, a summary at the end."""
+"""The output of the demo: a live table on a terminal, otherwise a line every two seconds, and a summary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LINE_EVERY = 2.0
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that so many percent do not exceed; 0 where there is none.
+    """Return a percentile of values, 0 for none.
 
     >>> percentile([5.0, 1.0, 3.0], 50), percentile([], 99)
     (3.0, 0.0)
@@ -31,7 +31,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 class View:
-    """Tells how the demo goes."""
+    """Prints the progress of the demo."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)
@@ -45,17 +45,17 @@ class View:
         self._page = ""
 
     def step(self, what: str) -> None:
-        """One thing begins."""
+        """Print the beginning of a step."""
         self._console.print(f"[dim]{time.monotonic() - self._began:5.1f} s[/dim]  {what}", soft_wrap=True)
 
     def page(self, url: str) -> None:
-        """The application can be looked at there."""
+        """Print the console's address."""
         self._page = url
-        self.step(f"look at it, and query it, at {url}")
+        self.step(f"console and queries: {url}")
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """While lines are fed."""
+        """Show the live table while lines are written."""
         self._began_feeding = time.monotonic()
         self._last = (self._began_feeding, 0)
         if not self._console.is_terminal:
@@ -65,7 +65,7 @@ class View:
             yield
 
     def show(self, feeder: Feeder, reader: CountReader, last: bool = False) -> None:
-        """Where things stand."""
+        """Update the progress."""
         from penstock.commands.demo_words import WORDS_PER_LINE
 
         now = time.monotonic()
@@ -87,7 +87,7 @@ class View:
             self._console.print(f"{now - self._began:5.1f} s  {text}", soft_wrap=True)
 
     def summary(self, feeder: Feeder, reader: CountReader) -> bool:
-        """The figures, and whether every word was counted once."""
+        """Print the summary. Returns True if every word was counted once."""
         from penstock.commands.demo_words import WORDS_PER_LINE
 
         top = ", ".join(f"{word} {count:,}" for word, count in _top(reader.counts)[:5])
@@ -105,7 +105,7 @@ class View:
             detail = f"{len(wrong)} words differ ({shown})" if wrong else f"{reader.backwards} counts did not grow"
             self._console.print(f"[red]NOT exactly once: {detail}[/red]", soft_wrap=True)
             return False
-        self._console.print("[green]exactly once: every word that was fed is counted, none twice[/green]", soft_wrap=True)
+        self._console.print("[green]exactly once: every word is counted, none twice[/green]", soft_wrap=True)
         return True
 
 

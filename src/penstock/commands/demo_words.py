@@ -1,4 +1,4 @@
-"""The parts of the WordCount demo: the topology, what feeds it, and what reads its result."""
+"""The parts of the WordCount demo: topology, input, and reader of the output."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ _TEXT = """
     my over know water than call first who may down side been now find kafka spark stream table window join state
 """
 _WORDS = _TEXT.split()
-_WEIGHTS = [1 / rank for rank in range(1, len(_WORDS) + 1)]  # as words go in a language: the second half as often as the first
+_WEIGHTS = [1 / rank for rank in range(1, len(_WORDS) + 1)]  # as in a language: the second word is half as frequent as the first
 _LATENCY_SECONDS = 5.0
 
 
 def wordcount() -> Topology:
-    """Lines to counts of words."""
     builder = StreamsBuilder()
     text = Serdes.string()
     words = builder.stream(LINES, Consumed(text, text)).flat_map_values(str.split)
@@ -38,7 +37,7 @@ def wordcount() -> Topology:
 
 
 class Feeder:
-    """Writes lines of random words, and remembers what it wrote."""
+    """Writes lines of random words and counts them."""
 
     def __init__(self, bootstrap: str, seconds: float | None, records: int | None, rate: int | None) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
@@ -51,25 +50,24 @@ class Feeder:
         self.seconds = 0.0
 
     def start(self) -> None:
-        """Begin to feed."""
         self._thread.start()
 
     @property
     def is_feeding(self) -> bool:
-        """Whether more may come."""
+        """True until all lines are written."""
         return self._thread.is_alive()
 
     @property
     def words(self) -> int:
-        """How many words were fed."""
+        """The number of words written."""
         return self.lines * WORDS_PER_LINE
 
     def stop(self) -> None:
-        """Feed no more."""
+        """Stop writing."""
         self._stop.set()
 
     def close(self) -> None:
-        """Stop, and wait until it has."""
+        """Stop writing and wait."""
         self.stop()
         if self._thread.ident is not None:
             self._thread.join()
@@ -100,7 +98,7 @@ class Feeder:
                 try:
                     self._producer.produce(LINES, line, timestamp=time.time_ns() // 1_000_000)
                     break
-                except BufferError:  # full: the broker is slower than we are
+                except BufferError:  # the queue is full, because the broker is slower
                     self._producer.poll(0.05)
         self._producer.poll(0)
         self.fed.update(words)
@@ -108,7 +106,7 @@ class Feeder:
 
 
 class CountReader:
-    """Reads the counts, committed ones only, and measures how long they took."""
+    """Reads committed counts and measures their latency."""
 
     def __init__(self, bootstrap: str, partitions: int) -> None:
         self._consumer = Consumer(
@@ -132,18 +130,16 @@ class CountReader:
         self.backwards = 0
 
     def start(self) -> None:
-        """Begin to read."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop reading."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join()
         self._consumer.close()
 
     def recent_latencies(self) -> list[float]:
-        """Milliseconds from a line's timestamp to its count, of the last seconds."""
+        """Return recent latencies in milliseconds, from a line's timestamp to its count."""
         return [latency for _, latency in list(self._latencies)]
 
     def _read(self) -> None:

@@ -1,4 +1,4 @@
-"""`penstock example`: one of the examples, running, with something to read."""
+"""`penstock example`: run one of the examples with sample input."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _QUIET_SECONDS, _LOOK_SECONDS = 2.0, 0.5
 
 
 def example(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one; without it they are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The example. Without it all are listed.")] = None,
     config: ConfigFile = None,
     settings: Settings = None,
-    once: Annotated[bool, typer.Option("--once", help="End when the sample is processed, instead of running on.")] = False,
-    source: Annotated[bool, typer.Option("--source", help="Print the example's code and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit when the sample is processed.")] = False,
+    source: Annotated[bool, typer.Option("--source", help="Print the example's code and exit.")] = False,
 ) -> None:
-    """Run one of the examples: on a broker of its own, or on yours with -c bootstrap.servers=….
+    """Run an example, on its own broker or on yours with -c bootstrap.servers=….
 
-    Makes the topics that are missing, writes a sample into those it has made, prints what comes out, and runs on until Ctrl-C.
+    Creates missing topics, writes a sample into the new ones, prints the output, and runs until Ctrl-C.
     """
     from penstock_examples._samples import EXAMPLES, SAMPLES, module_of
 
@@ -52,7 +52,7 @@ def example(
         show_table("Examples", ("NAME", "WHAT IT DOES"), rows)
         return
     if name not in SAMPLES:
-        fail(f"there is no example {name!r}; there are {', '.join(EXAMPLES)}", code=2)
+        fail(f"There is no example {name!r}. Available: {', '.join(EXAMPLES)}", code=2)
     if source:
         say(inspect.getsource(module_of(name)).rstrip("\n"))
         return
@@ -64,12 +64,12 @@ def example(
 
 
 class _Run:
-    """One run, in steps.
+    """One run.
 
-    1. Start a broker, unless one is given.
-    2. Make the topics, write the sample into those that are new.
+    1. Start a broker, unless one is configured.
+    2. Create the topics, and write the sample into new ones.
     3. Start the application.
-    4. Print what it writes, until it has read everything, or for as long as it runs.
+    4. Print its output until it has read everything, or until Ctrl-C.
     """
 
     def __init__(self, name: str, sample: Sample, settings: dict[str, Any], once: bool, stop: StopSignal) -> None:
@@ -94,7 +94,7 @@ class _Run:
         return cleanup.enter_context(DevBroker()).bootstrap_servers
 
     def _make_topics(self) -> set[str]:
-        """Make what is missing; the input topics that the sample was written into."""
+        """Create missing topics. Returns the input topics with sample records."""
         from confluent_kafka import Producer
 
         from penstock.config.streams_config import StreamsConfig
@@ -110,7 +110,7 @@ class _Run:
         fed = {topic for topic in missing if topic in self._sample.inputs}
         kept = sorted(set(self._sample.inputs) - fed)
         if kept:
-            self._view.step(f"nothing is written into {', '.join(kept)}: it was there before")
+            self._view.step(f"no sample is written into existing topics: {', '.join(kept)}")
         producer = Producer(producer_config(config, f"{config['application.id']}-sample"))
         for record in self._sample.records(time.time_ns() // 1_000_000):
             if record.topic in fed:
@@ -141,7 +141,7 @@ class _Run:
             if self._stop.wait(0.1):
                 raise KeyboardInterrupt
             if time.monotonic() > deadline:
-                raise StreamsError(f"the example did not run within {_SECONDS:.0f} s; it is {streams.state.name}")
+                raise StreamsError(f"The example did not start within {_SECONDS:.0f} s; it is {streams.state.name}")
         self._view.page(f"http://{streams.server_host}/")
         return streams
 
@@ -150,7 +150,9 @@ class _Run:
         cleanup.callback(outputs.close)
         if not self._sample.outputs:
             for store in self._sample.stores:
-                self._view.step(f"it writes no topic; read its stores: penstock query --server {streams.server_host} {store} ada")
+                self._view.step(
+                    f"it has no output topic. Query its stores: penstock query --server {streams.server_host} {store} ada"
+                )
         deadline = time.monotonic() + _SECONDS
         done = False
         while not self._stop.is_set():
@@ -163,14 +165,15 @@ class _Run:
                 if self._once:
                     return
                 self._view.step(
-                    f"the sample is read; {self._name} runs on: write into {', '.join(self._sample.inputs)}; Ctrl-C ends"
+                    f"the sample is processed. {self._name} keeps running: write into {', '.join(self._sample.inputs)}, "
+                    "or stop it with Ctrl-C"
                 )
             if self._once and time.monotonic() > deadline:
                 raise StreamsError(f"{self._name} did not process its sample within {_SECONDS:.0f} s")
 
 
 class _Outputs:
-    """Reads the output topics from their beginning, committed records only, and how far the application is."""
+    """Reads committed records of the output topics, and the progress of the application."""
 
     def __init__(self, settings: dict[str, Any], sample: Sample) -> None:
         from confluent_kafka import Consumer, TopicPartition
@@ -194,7 +197,7 @@ class _Outputs:
         self._quiet_since = time.monotonic()
 
     def take(self) -> list[str]:
-        """What has come, as lines."""
+        """Return new records as lines."""
         lines = []
         for message in self._consumer.consume(500, 0.3):
             if message.error() is None:
@@ -207,7 +210,7 @@ class _Outputs:
         return lines
 
     def all_read(self, fed: set[str]) -> bool:
-        """Whether the application has read all of its input, internal topics too, and has written nothing for a moment."""
+        """Return True if the application has read all input, including internal topics, and has written nothing for a moment."""
         now = time.monotonic()
         if now - self._quiet_since < _QUIET_SECONDS or now - self._looked < _LOOK_SECONDS:
             return False
@@ -219,7 +222,6 @@ class _Outputs:
         return all(committed[partition] >= end for partition, end in ends.items())
 
     def close(self) -> None:
-        """Read no more."""
         self._consumer.close()
         self._groups.__exit__()
 

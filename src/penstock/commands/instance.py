@@ -1,4 +1,4 @@
-"""The instance that `penstock top`, `logs` and `query` ask: its query server, by its address or from the settings."""
+"""The instance for `penstock top`, `logs` and `query`: the address of its query server."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Server = Annotated[
         "--server",
         "-s",
         metavar="HOST:PORT",
-        help="Where an instance answers (https://… for TLS); without it application.server of the settings.",
+        help="The address of an instance (https://… for TLS). Default: application.server of the settings.",
         envvar="PENSTOCK_SERVER",
     ),
 ]
 
 
 def instance(server: str | None, config: Path | None, settings: list[str] | None) -> Servers:
-    """The servers to ask, with the token and certificates of the settings."""
+    """Return the servers with the token and certificates of the settings."""
     from penstock.config.providers import resolve_references
     from penstock.spark.queries.remote_tables import Servers
 
@@ -36,7 +36,7 @@ def instance(server: str | None, config: Path | None, settings: list[str] | None
     if server is not None:
         options[_PREFIX] = server
     if not options.get(_PREFIX):
-        fail("say which instance to ask: --server HOST:PORT, or application.server in the settings", code=2)
+        fail("No instance is given. Use --server HOST:PORT, or application.server in the settings", code=2)
     return Servers.of(options)
 
 

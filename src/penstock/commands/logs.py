@@ -1,4 +1,4 @@
-"""`penstock logs`: the warnings and errors of a running application and its workers, and its dead letters."""
+"""`penstock logs`: print the warnings and errors of a running application and its workers, and its dead letters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVERY = 1.0
 
 
 class Line(NamedTuple):
-    """One line."""
+    """A log line or a dead letter."""
 
     time: int
     level: str
@@ -31,11 +31,11 @@ def logs(
     server: Server = None,
     config: ConfigFile = None,
     settings: Settings = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
-    level: Annotated[str, typer.Option(help="WARNING or ERROR: what is less is left out.")] = "WARNING",
-    grep: Annotated[str, typer.Option(metavar="TEXT", help="Only lines that contain this, in any case.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")] = False,
+    level: Annotated[str, typer.Option(help="The lowest level to print: WARNING or ERROR.")] = "WARNING",
+    grep: Annotated[str, typer.Option(metavar="TEXT", help="Only lines that contain this text, ignoring case.")] = "",
 ) -> None:
-    """Show the last warnings, errors and dead letters of an instance and its workers, oldest first."""
+    """Print the last warnings, errors and dead letters of an instance and its workers, oldest first."""
     if level.upper() not in _LEVELS:
         fail(f"--level {level} is not one of {', '.join(_LEVELS)}", code=2)
     with told_in_one_sentence(), StopSignal() as stop:
@@ -47,10 +47,10 @@ def logs(
             except StateStoreNotAvailableError:
                 if not told:
                     raise
-                found = told  # it is away for a moment: what it tells next goes on
+                found = told  # no answer for a moment: continue with the next one
             for line in sorted((found - told).elements(), key=lambda line: line.time):
                 if _LEVELS.index(line.level) >= _LEVELS.index(level.upper()) and grep.lower() in line.text.lower():
-                    text = line.text.replace("\n", "\n    ")  # only the first line of an entry begins at the margin
+                    text = line.text.replace("\n", "\n    ")  # continuation lines are indented
                     say(f"{shown_time(line.time)} {line.level:<8} {text}")
             told = found
             if not follow or stop.wait(_EVERY):
@@ -58,7 +58,7 @@ def logs(
 
 
 def lines_of(application: dict[str, Any]) -> list[Line]:
-    """The lines that `/api/app` has, and its dead letters as lines, oldest first.
+    """Return the errors and dead letters of `/api/app` as lines, oldest first.
 
     >>> lines_of({"errors": [{"time": 7, "level": "ERROR", "message": "no"}], "dead_letters": []})
     [Line(time=7, level='ERROR', text='no')]

@@ -1,4 +1,4 @@
-"""`penstock produce`: lines of standard input become records of a topic."""
+"""`penstock produce`: write lines of standard input as records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _MAX_LINE = 16 << 20
 _FLUSH_SECONDS = 30.0
 
 KeySerde = Annotated[
-    str | None, typer.Option("--key", metavar="SERDE", help="The serde of keys: string, long, json, …; without it no keys.")
+    str | None,
+    typer.Option("--key", metavar="SERDE", help="The serde of keys: string, long, json, …. By default records have no keys."),
 ]
 ValueSerde = Annotated[
     str,
@@ -35,9 +36,9 @@ def produce(
 ) -> None:
     """Write each line of standard input as a record.
 
-    A line is the value; with --key it is key and value with a tab between them. In JSON the value null deletes a key.
-    Ends with 1 at the first line that cannot be written; the lines before it are written. The brokers are those of the setting
-    bootstrap.servers, localhost:9092 without it.
+    A line is the value; with --key it is the key and the value separated by a tab. In JSON the value null deletes a key.
+    Exits with 1 at the first line that cannot be written; the lines before it are written. The brokers are those of the
+    setting bootstrap.servers, localhost:9092 by default.
     """
     with told_in_one_sentence():
         quiet_clients()
@@ -47,14 +48,14 @@ def produce(
         with busy("asking the brokers"):
             partitions_of(open_admin(merged, _CLIENT), topic)
         if sys.stdin.isatty():
-            say(f"one record a line{'' if keys is None else ': key, tab, value'}; Ctrl-D ends", err=True)
+            say(f"one record per line{'' if keys is None else ': key, tab, value'}. Ctrl-D ends the input", err=True)
         writer = _Writer(merged, topic)
         try:
             for number, line in enumerate(_lines(sys.stdin.buffer), 1):
                 try:
                     key_bytes, value_bytes = _record(topic, line, keys, values)
                 except SerializationError as exc:
-                    fail(f"cannot write line {number}: {exc}. {_records(writer.flush())} before it went to {topic}")
+                    fail(f"Writing line {number} failed: {exc}. {_records(writer.flush())} before it were written to {topic}")
                 writer.write(key_bytes, value_bytes)
         except KeyboardInterrupt:
             writer.flush()
@@ -83,7 +84,7 @@ def _record(topic: str, line: bytes, keys: TextSerde | None, values: TextSerde) 
 
 
 class _Writer:
-    """A producer that partitions as Java's does, and raises the first failed delivery."""
+    """A producer with Java's partitioner that raises the first failed delivery."""
 
     def __init__(self, config: Any, topic: str) -> None:
         from confluent_kafka import Producer
@@ -103,7 +104,7 @@ class _Writer:
             try:
                 self._producer.produce(self._topic, value, key, on_delivery=self._on_delivery)
                 break
-            except BufferError:  # more is waiting than the producer may hold
+            except BufferError:  # the producer's queue is full
                 self._producer.poll(0.05)
             except KafkaException as exc:
                 self._error = exc.args[0]
@@ -112,13 +113,13 @@ class _Writer:
         self._raise_failure()
 
     def flush(self) -> int:
-        """Wait until everything is acknowledged; how many records were."""
+        """Wait until all records are acknowledged, and return their number."""
         left = self._producer.flush(_FLUSH_SECONDS)
         self._raise_failure()
         if left:
             raise BrokerError(
-                f"{left:,} records were not acknowledged within {_FLUSH_SECONDS:.0f} s, {self._delivered:,} were: "
-                f"check the brokers of topic {self._topic}"
+                f"{left:,} records were not acknowledged within {_FLUSH_SECONDS:.0f} s, {self._delivered:,} were. "
+                f"Check the brokers of topic {self._topic}"
             )
         return self._delivered
 

@@ -1,4 +1,4 @@
-"""What takes its time is shown on a terminal: bars while stores are restored, a sign of life otherwise. Pipes get nothing."""
+"""Progress on a terminal: bars while stores are restored, otherwise a status line. Nothing is printed into pipes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.printable import printable_lines
 
 @contextmanager
 def busy(text: str) -> Iterator[None]:
-    """Say on a terminal what is being done, for as long as it is."""
+    """Show a status line on a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
@@ -26,23 +26,22 @@ def busy(text: str) -> Iterator[None]:
 
 
 class StandardErrorHandler(logging.StreamHandler):  # type: ignore[type-arg]  # a class without parameters before Python 3.11
-    """Logs to what standard error is at the moment: bars at the foot of the terminal put themselves in between."""
+    """Logs to the current standard error, which Rich replaces while it shows bars."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
         self.stream = sys.stderr
         super().emit(record)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Escape control characters: a message may quote a record or another member."""
+        """Escape control characters: a message may contain a record's or a group member's text."""
         return printable_lines(super().format(record))
 
 
 class RestoreBars:
-    """A bar for each store that is restored; a state restore listener. They go when the last store is complete."""
+    """A restore listener with a progress bar for each restoring store."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
@@ -50,7 +49,7 @@ class RestoreBars:
         self._bars: dict[tuple[Any, str], tuple[TaskID, int]] = {}
 
     def on_restore_start(self, topic_partition: Any, store_name: str, starting_offset: int, ending_offset: int) -> None:
-        """Show the store's bar."""
+        """Add the store's bar."""
         if self._progress is None:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             self._progress = Progress(*columns, console=self._console, transient=True)
@@ -61,13 +60,13 @@ class RestoreBars:
         self._bars[topic_partition, store_name] = bar, starting_offset
 
     def on_batch_restored(self, topic_partition: Any, store_name: str, batch_end_offset: int, num_restored: int) -> None:
-        """Move the bar."""
+        """Advance the bar."""
         if self._progress is not None and (topic_partition, store_name) in self._bars:
             bar, start = self._bars[topic_partition, store_name]
             self._progress.update(bar, completed=batch_end_offset - start)
 
     def on_restore_end(self, topic_partition: Any, store_name: str, total_restored: int) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         found = self._bars.pop((topic_partition, store_name), None)
         if self._progress is None or found is None:
             return
@@ -76,11 +75,11 @@ class RestoreBars:
             self.close()
 
     def on_restore_suspended(self, topic_partition: Any, store_name: str, total_restored: int) -> None:
-        """Take the bar away: the task has gone elsewhere."""
+        """Remove the bar: the task has moved."""
         self.on_restore_end(topic_partition, store_name, total_restored)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None

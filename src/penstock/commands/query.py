@@ -1,4 +1,4 @@
-"""`penstock query`: the state of a running application, read by any of its instances."""
+"""`penstock query`: read the state of a running application."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _WINDOWED = ("window", "session")
 
 def query(
     store: Annotated[
-        str | None, typer.Argument(metavar="[STORE]", help="The store to read; without it the stores are listed.")
+        str | None, typer.Argument(metavar="[STORE]", help="The store to read. Without it all stores are listed.")
     ] = None,
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="The key: text, or JSON where keys are no text.")] = None,
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="The key: text, or JSON for other types of keys.")] = None,
     server: Server = None,
     config: ConfigFile = None,
     settings: Settings = None,
     low: Annotated[
-        str | None, typer.Option("--from", help="The first key, or of windows the time: ISO, or milliseconds.")
+        str | None, typer.Option("--from", help="The first key, or the first time of windows (ISO or milliseconds).")
     ] = None,
-    high: Annotated[str | None, typer.Option("--to", help="The last key, or of windows the time.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many entries to show.")] = 100,
-    stale: Annotated[bool, typer.Option("--stale", help="Take a copy's answer where the key's instance is lost.")] = False,
+    high: Annotated[str | None, typer.Option("--to", help="The last key, or the last time of windows.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="The largest number of entries.")] = 100,
+    stale: Annotated[bool, typer.Option("--stale", help="Read a standby if the key's instance is lost.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Read a key, a range of keys, or a key's windows from a running application.
 
-    Any instance answers for any key. Ends with 1 if there is no such store or key.
+    Any instance answers for any key. Exits with 1 if the store or the key does not exist.
     """
     with told_in_one_sentence():
         servers = instance(server, config, settings)
@@ -42,10 +42,10 @@ def query(
             _show_stores(list(stores.values()), as_json)
             return
         if store not in stores:
-            fail(f"there is no store {store}; there are {', '.join(sorted(stores)) or 'none'}")
+            fail(f"There is no store {store}. Available: {', '.join(sorted(stores)) or 'none'}")
         path, windowed = f"/api/stores/{quote(store, safe='')}", stores[store]["kind"] in _WINDOWED
         if key is None and windowed:
-            fail(f"{store} is a {stores[store]['kind']} store: name the key whose windows you want", code=2)
+            fail(f"{store} is a {stores[store]['kind']} store: give the key whose windows to read", code=2)
         parameters: dict[str, Any] = {"limit": limit, **({"stale": "true"} if stale else {})}
         bounds = {"from": low, "to": high}
         parameters |= {name: _time(text) if windowed else text for name, text in bounds.items() if text is not None}
@@ -80,9 +80,9 @@ def _show(store: str, answer: dict[str, Any], as_json: bool) -> None:
     ]
     show_table(store, columns, rows)
     if answer.get("stale"):
-        say("from a copy: newer values may exist", err=True)
+        say("from a standby: newer values may exist", err=True)
     if answer.get("next") is not None:
-        say(f"there is more: --from {_plain(answer['next'])}", err=True)
+        say(f"more entries: --from {_plain(answer['next'])}", err=True)
 
 
 def _plain(value: Any) -> str:
@@ -90,7 +90,7 @@ def _plain(value: Any) -> str:
 
 
 def shown_time(milliseconds: int | None) -> str:
-    """A timestamp for people, in UTC; nothing where there is none.
+    """Format a timestamp in UTC, an empty text for None.
 
     >>> shown_time(1_700_000_000_123)
     '2023-11-14T22:13:20.123Z'
@@ -99,7 +99,7 @@ def shown_time(milliseconds: int | None) -> str:
         return ""
     try:
         at = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
-    except (OverflowError, ValueError, OSError):  # a session's or a window's end may be beyond any calendar
+    except (OverflowError, ValueError, OSError):  # the end of a window may exceed the calendar
         return str(milliseconds)
     return f"{at:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
 
@@ -110,5 +110,5 @@ def _time(text: str) -> int:
     try:
         at = datetime.fromisoformat(text.removesuffix("Z"))
     except ValueError:
-        fail(f"{text!r} is no time: write YYYY-MM-DDTHH:MM:SS in UTC, or milliseconds since the epoch", code=2)
+        fail(f"{text!r} is not a time: expected YYYY-MM-DDTHH:MM:SS in UTC, or milliseconds since the epoch", code=2)
     return round((at if at.tzinfo else at.replace(tzinfo=timezone.utc)).timestamp() * 1000)

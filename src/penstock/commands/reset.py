@@ -1,4 +1,4 @@
-"""`penstock reset`: start an application over."""
+"""`penstock reset`: reset an application."""
 
 from __future__ import annotations
 
@@ -29,30 +29,34 @@ def reset(
     settings: Settings = None,
     input_topics: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPICS", help="Whose offsets to reset, separated by commas; without it: of all it has read."),
+        typer.Option(metavar="TOPICS", help="Topics whose offsets are reset, separated by commas. Default: all input topics."),
     ] = None,
     internal_topics: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TOPICS", help="Delete these internal topics and no others; without it: all that are surely its own."
+            metavar="TOPICS", help="Delete exactly these internal topics. Default: all that certainly belong to the application."
         ),
     ] = None,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record (the default).")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To what arrives from now on.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
     to_offset: Annotated[int | None, typer.Option(min=0, help="To this offset in every partition.")] = None,
     to_datetime: Annotated[str | None, typer.Option(metavar="TIME", help="To a time: YYYY-MM-DDTHH:mm:ss.sss, UTC.")] = None,
     by_duration: Annotated[str | None, typer.Option(metavar="DURATION", help="Back by PnDTnHnMnS from now.")] = None,
-    shift_by: Annotated[int | None, typer.Option(metavar="N", help="By N records from where it stands; may be negative.")] = None,
-    from_file: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="To the file's topic,partition,offset.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Put members out of the group that still count as active.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    shift_by: Annotated[
+        int | None, typer.Option(metavar="N", help="By N records from the committed offset; may be negative.")
+    ] = None,
+    from_file: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="To the offsets of a file with lines topic,partition,offset.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Remove members from the group that still count as active.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the actions.")] = False,
 ) -> None:
-    """Start an application over, as Kafka's application reset tool does.
+    """Reset an application, as Kafka's application reset tool does.
 
-    Deletes its internal topics (changelogs, repartitions) and the local state on this machine, and resets the offsets of
-    its input topics. Output topics stay as they are, and so does what may be an internal topic of another application, whose
-    id begins with this one's. Refuses while the application runs. Instances on other machines keep local state there: call
-    clean_up() or delete their state folders before they start again.
+    Deletes its internal topics (changelogs, repartitions) and the local state on this machine, and resets the offsets of its
+    input topics. Output topics are kept, and so are topics that may belong to another application whose id begins with this
+    one's. Refused while the application runs. Instances on other machines keep local state there: call clean_up() or delete
+    their state directories before they start again.
     """
     from penstock.client.reset import reset_offsets
     from penstock.client.reset.application_reset import carry_out, plan_reset, refusal
@@ -96,11 +100,11 @@ def _topics(given: list[str] | None) -> list[str]:
 def _show(plan: ResetPlan, dry_run: bool) -> None:
     say(f"{'Would reset' if dry_run else 'Resetting'} {plan.application_id}:")
     for member in plan.members:
-        say(f"put out of the group: {member.client_id} on {member.host}")
+        say(f"remove from the group: {member.client_id} on {member.host}")
     for topic in plan.internal_topics:
         say(f"delete topic: {topic}")
     for topic, owner in plan.left.items():
-        say(f"leave topic: {topic} ({'nobody knows whose it is' if owner is None else f'of application {owner}'})")
+        say(f"leave topic: {topic} ({'its owner is unknown' if owner is None else f'of application {owner}'})")
     if plan.state_folder is not None:
         say(f"delete local state: {plan.state_folder}")
     if plan.offsets:

@@ -1,4 +1,4 @@
-"""`penstock run`: an application in the foreground."""
+"""`penstock run`: run an application in the foreground."""
 
 from __future__ import annotations
 
@@ -24,29 +24,28 @@ from penstock.commands.common import (
 from penstock.commands.progress import RestoreBars, StandardErrorHandler
 from penstock.config.streams_config import StreamsConfig
 
-_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 def run(
     topology: Reference,
     config: ConfigFile = None,
     settings: Settings = None,
-    create_topics: Annotated[
-        bool, typer.Option("--create-topics", help="Create the topics that the topology reads and writes, if they are missing.")
-    ] = False,
+    create_topics: Annotated[bool, typer.Option("--create-topics", help="Create missing source and sink topics.")] = False,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
 ) -> None:
     """Run an application until Ctrl-C or SIGTERM, then close it cleanly.
 
-    Prints `running` when it processes, with the address of its console if application.server is set. Ends with 0 after a clean
-    close and with 1 if the application failed.
+    Prints `running` when it processes, with the address of its console if application.server is set. Exits with 0 after a
+    clean close, and with 1 if the application failed.
     """
     with told_in_one_sentence():
-        level = _level(log_level)
-        _make_importable(topology)
+        level = level_of(log_level)
+        make_importable(topology)
         merged = streams_config(config, settings)
         loaded = load_topology(topology, merged.originals)
-        logging.basicConfig(level=level, format=_LOG_FORMAT, handlers=[StandardErrorHandler()])
+        logging.basicConfig(level=level, format=LOG_FORMAT, handlers=[StandardErrorHandler()])
+        logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))  # its process ids and sockets mean nothing to a reader
         quiet_clients()
         with StopSignal() as stop:
             if create_topics:
@@ -71,7 +70,7 @@ def _run(topology: Any, config: StreamsConfig, stop: StopSignal) -> None:
     streams = KafkaStreams(topology, config)
     bars = RestoreBars()
     if sys.stderr.isatty():
-        streams.set_global_state_restore_listener(bars)  # type: ignore[arg-type]  # its class would load Spark for a look at --help
+        streams.set_global_state_restore_listener(bars)  # type: ignore[arg-type]  # importing its base class would load Spark for --help
     try:
         streams.start()
         stop.arm()
@@ -96,14 +95,15 @@ def _running(host: Any, config: StreamsConfig) -> str:
     return f"running, console at {scheme}://{host}/"
 
 
-def _make_importable(reference: str) -> None:
-    """The workers import the application's module by name, so a file's folder has to be on the path."""
+def make_importable(reference: str) -> None:
+    """Put a file's folder on the path, because workers import the application's module by name."""
     file = Path(reference.rpartition(":")[0])
     if file.suffix == ".py" and file.is_file():
         sys.path.insert(0, str(file.resolve().parent))
 
 
-def _level(name: str) -> int:
+def level_of(name: str) -> int:
+    """The number of a log level; ends the command if there is no such level."""
     number = logging.getLevelName(name.upper())
     if not isinstance(number, int):
         fail(f"--log-level {name} is not one of DEBUG, INFO, WARNING, ERROR", code=2)

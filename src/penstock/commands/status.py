@@ -1,4 +1,4 @@
-"""`penstock status`: who works on what, and how far behind."""
+"""`penstock status`: show members, tasks and lag."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.ids import TopicPartition
 def status(config: ConfigFile = None, settings: Settings = None) -> None:
     """Show an application's members, their tasks, and the lag of every input partition.
 
-    A task is named by sub-topology and partition, as 0_1. Ends with 1 if the brokers know no such application.
+    A task is shown as sub-topology and partition, such as 0_1. Exits with 1 if the brokers do not know the application.
     """
     from penstock.kafka.groups import Groups
 
@@ -34,7 +34,7 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
             with Groups(merged, f"{application_id}-status") as groups:
                 group, committed = groups.status(application_id), groups.committed(application_id)
         if not group.exists and not committed:
-            fail(f"the brokers know no application {application_id}")
+            fail(f"The brokers do not know the application {application_id}. Check application.id")
         ends = admin.log_ends([p for p in committed if p.topic in topics], merged.eos_enabled)
         members = [(m.client_id.removesuffix("-consumer"), m.host, m.threads, " ".join(m.tasks) or "-") for m in group.members]
         say(f"{application_id}: {_in_words(group.state, len(members))}, lag {_total(committed, ends)}")

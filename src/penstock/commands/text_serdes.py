@@ -35,13 +35,13 @@ class TextSerde:
 
     @classmethod
     def named(cls, name: str, option: str) -> TextSerde:
-        """The serde of an option; ends the command where there is none of that name."""
+        """Return the serde of an option. Ends the command if the name is unknown."""
         if name not in _KINDS:
-            fail(f"there is no serde {name!r} for {option}. Use one of {', '.join(_KINDS)}", WRONG_USE)
+            fail(f"There is no serde {name!r} for {option}. Use one of {', '.join(_KINDS)}", WRONG_USE)
         return cls(name)
 
     def encode(self, topic: str, text: bytes) -> bytes | None:
-        """The bytes of a key or value; SerializationError where the text is none that this serde writes."""
+        """Return the bytes of a key or value. Raises SerializationError for text that the serde cannot write."""
         try:
             return self._serde.serializer(topic, self._kind.parse(text))
         except ValueError as exc:
@@ -50,7 +50,7 @@ class TextSerde:
             raise SerializationError(f"{shown!r} cannot be written as {self.name}: expected {self._kind.expected}") from exc
 
     def decode(self, topic: str, data: bytes | None) -> str:
-        """One printable line; `null` where there are no bytes. SerializationError where this serde does not read them."""
+        """Return one printable line, `null` for None. Raises SerializationError for bytes that the serde cannot read."""
         try:
             value = self._serde.deserializer(topic, data)
         except SerializationError as exc:

@@ -1,4 +1,4 @@
-"""`penstock top`: a running application on one screen of the terminal."""
+"""`penstock top`: show a running application on one screen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.printable import printable_lines
 _COLOURS = {"RUNNING": "green", "REBALANCING": "yellow", "RESTORING": "yellow", "ERROR": "red", "PENDING_ERROR": "red"}
 _LOG_LINES = 4
 _FIXED = 16
-"""Lines of the screen that tables of tasks and partitions cannot have."""
+"""Lines of the screen that are not available for the tables of tasks and partitions."""
 _WIDTH = 100
 
 
@@ -30,10 +30,10 @@ def top(
     server: Server = None,
     config: ConfigFile = None,
     settings: Settings = None,
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print it once and end; what pipes get in any case.")] = False,
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between updates.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit. This is the default in a pipe.")] = False,
 ) -> None:
-    """Watch a running application: rates, lag, threads, tasks, what is restored, the last warnings. Ctrl-C ends."""
+    """Watch a running application: rates, lag, threads, tasks, restoration, the last warnings. Ctrl-C ends it."""
     with told_in_one_sentence(), StopSignal() as stop:
         servers = instance(server, config, settings)
         console = Console()
@@ -54,7 +54,7 @@ def top(
 
 
 def overview(application: dict[str, Any], rows: int | None) -> RenderableType:
-    """Everything on one screen; `rows` is how many lines the tables may have together, None for all."""
+    """Return the whole screen. `rows` limits the lines of all tables; None means no limit."""
     application = _safe(application)
     tasks = [task for task in application["tasks"] if task["role"] != "elsewhere"]
     behind = sorted((p for p in application["partitions"] if p["lag"]), key=lambda p: -p["lag"])
@@ -72,7 +72,7 @@ def overview(application: dict[str, Any], rows: int | None) -> RenderableType:
 
 
 def _safe(found: Any) -> Any:
-    """The same answer with control characters escaped in all of its texts."""
+    """Escape control characters in all texts of an answer."""
     if isinstance(found, dict):
         return {name: _safe(value) for name, value in found.items()}
     if isinstance(found, list):
@@ -82,7 +82,7 @@ def _safe(found: Any) -> Any:
 
 def _head(application: dict[str, Any]) -> Text:
     state, rates = application["state"], application["rates"]
-    latest = application["minutes"][-2:][0] if application["minutes"] else None  # the last is not over yet
+    latest = application["minutes"][-2:][0] if application["minutes"] else None  # the last minute is not over yet
     text = Text()
     text.append(f"{application['application_id']} ", style="bold")
     text.append(state, style=_COLOURS.get(state, "red"))
@@ -112,7 +112,7 @@ def _threads(threads: list[dict[str, Any]]) -> Table:
 
 
 def _without_client(thread: str) -> str:
-    """The name of a thread without the client id, which all threads of an instance share and which leaves no room for the number.
+    """Return a thread's name without the client id, which is equal for all threads of an instance.
 
     >>> _without_client("shop-158c605d-4bbb-4e1f-9f0a-3588f077088b-StreamThread-12")
     'StreamThread-12'

@@ -19,9 +19,9 @@ Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or mor
 
 @topics.command("list")
 def list_topics(config: ConfigFile = None, settings: Settings = None) -> None:
-    """List the topics and how many partitions each has, without those that the brokers keep for themselves.
+    """List the topics with their numbers of partitions, without the brokers' internal topics.
 
-    The brokers are those of the setting bootstrap.servers, localhost:9092 without it.
+    The brokers are those of the setting bootstrap.servers, localhost:9092 by default.
     """
     with told_in_one_sentence():
         quiet_clients()
@@ -33,19 +33,21 @@ def list_topics(config: ConfigFile = None, settings: Settings = None) -> None:
 @topics.command("create")
 def create_topics(
     names: Names,
-    partitions: Annotated[int | None, typer.Option(min=1, help="How many each gets; without it the brokers' default.")] = None,
-    replication_factor: Annotated[int | None, typer.Option(min=1, help="Copies; without it the brokers' default.")] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Partitions per topic. Default: that of the brokers.")] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option(min=1, help="Replicas per partition. Default: that of the brokers.")
+    ] = None,
     config: ConfigFile = None,
     settings: Settings = None,
 ) -> None:
-    """Create topics. Ends with 1, and creates nothing, if one of them exists."""
+    """Create topics. Exits with 1, and creates nothing, if one of them exists."""
     with told_in_one_sentence():
         quiet_clients()
         with busy("asking the brokers"):
             admin = open_admin(broker_config(config, settings, _CLIENT), _CLIENT)
             known = users_topics(admin)
         if there := [name for name in names if name in known]:
-            fail(f"cannot create {', '.join(there)}: there is such a topic already")
+            fail(f"Creating {', '.join(there)} failed: the topic exists already")
         for name in dict.fromkeys(names):
             admin.create_topic(name, partitions or -1, {}, replication_factor or -1)
             say(f"created {name}")
@@ -53,14 +55,14 @@ def create_topics(
 
 @topics.command("delete")
 def delete_topics(names: Names, config: ConfigFile = None, settings: Settings = None) -> None:
-    """Delete topics with all of their records. Ends with 1, and deletes nothing, if one of them does not exist."""
+    """Delete topics with all records. Exits with 1, and deletes nothing, if one of them does not exist."""
     with told_in_one_sentence():
         quiet_clients()
         with busy("asking the brokers"):
             admin = open_admin(broker_config(config, settings, _CLIENT), _CLIENT)
             known = users_topics(admin)
         if missing := [name for name in names if name not in known]:
-            fail(f"cannot delete {', '.join(missing)}: there is no such topic")
+            fail(f"Deleting {', '.join(missing)} failed: there is no such topic")
         for name in dict.fromkeys(names):
             admin.delete_topics([name])
             say(f"deleted {name}")

@@ -1,4 +1,4 @@
-"""`penstock warm-up`: have Spark start in half of the time from now on."""
+"""`penstock warm-up`: make an archive that halves Spark's start time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from penstock.commands.progress import busy
 
 
 def warm_up() -> None:
-    """Make an archive of Spark's classes, so that applications start sooner.
+    """Make an archive of Spark's classes, so that applications start faster.
 
-    Once for each version of Spark and Java, as the user that applications run as, or when an image is built: about half a minute,
-    and 80 MB in the cache folder (~/.cache/penstock). Sessions that penstock makes use it by themselves.
+    Run it once for each version of Spark and Java, as the user of the applications, or when an image is built. It takes about
+    half a minute, and 80 MB in the cache folder (~/.cache/penstock). Sessions that penstock makes use the archive.
     """
     from penstock.spark.driver.class_archive import make_archive
 
     with told_in_one_sentence():
-        with busy("Spark starts once, and its JVM writes an archive of its classes"):
+        with busy("starting Spark, whose JVM writes an archive of its classes"):
             file = make_archive()
-        say(f"wrote {file} ({file.stat().st_size / 1e6:.0f} MB): applications start sooner from now on")
+        say(f"wrote {file} ({file.stat().st_size / 1e6:.0f} MB): applications now start faster")

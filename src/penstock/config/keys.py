@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.config.objects import imported
+from penstock.import_paths import imported
 from penstock.windows import to_ms
 
 
@@ -413,6 +413,9 @@ def _keys() -> tuple[ConfigKey, ...]:
         key("repartition.format", Type.STRING, "blocks", _MEDIUM,
             "How records are written to a repartition topic: blocks writes many records as one Kafka record; records writes "
             "them as Kafka Streams does, so that a Java application can read them.", one_of("blocks", "records")),
+        key("history.dir", Type.STRING, None, _LOW,
+            "The folder in which the history of sources is staged; without it below state.dir. On a cluster the driver and all "
+            "executors must share it."),
         key("task.spread", Type.STRING, "auto", _MEDIUM,
             "Where tasks run if num.stream.threads is not set. auto: together in one stream thread while that has time to "
             "spare and nothing fails. always: spread over all stream threads from the start.",

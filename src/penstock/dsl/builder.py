@@ -10,8 +10,7 @@ from typing import Any
 from penstock.dsl.arguments import option
 from penstock.dsl.global_ktable import GlobalKTable
 from penstock.dsl.kstream import KStream
-from penstock.dsl.ktable import KTable
-from penstock.dsl.ktable_base import source_parameters
+from penstock.dsl.ktable import KTable, source_parameters
 from penstock.dsl.options import Consumed, Materialized, as_materialized
 from penstock.dsl.typevars import K, V
 from penstock.errors import TopologyError
@@ -187,4 +186,5 @@ def _source_options(consumed: Consumed[Any, Any]) -> SourceOptions:
     extractor = consumed.timestamp_extractor
     if extractor is not None:
         extractor = resolve_timestamp_extractor(extractor)
-    return SourceOptions(consumed.key_serde, consumed.value_serde, extractor, as_offset_reset(consumed.offset_reset))
+    reset = as_offset_reset(consumed.offset_reset)
+    return SourceOptions(consumed.key_serde, consumed.value_serde, extractor, reset, consumed.history)

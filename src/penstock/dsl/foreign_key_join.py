@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dsl import ktable
-from penstock.dsl.ktable_base import TableBase, source_parameters
 from penstock.dsl.options import Materialized, TableJoined
 from penstock.graph import naming
 from penstock.graph.dsl_stores import configured_dsl_store_suppliers
@@ -45,8 +44,8 @@ _TOPIC_SUFFIX = "-topic"
 
 
 def join_on_foreign_key(
-    left: TableBase[Any, Any],
-    right: TableBase[Any, Any],
+    left: ktable.KTable[Any, Any],
+    right: ktable.KTable[Any, Any],
     foreign_key: Callable[[Any, Any], Any],
     joiner: Callable[[Any, Any, Any], Any],
     joined: TableJoined[Any, Any],
@@ -74,7 +73,7 @@ def join_on_foreign_key(
 
 class _ForeignKeyJoin:
     def __init__(
-        self, left: TableBase[Any, Any], right: TableBase[Any, Any], joined: TableJoined[Any, Any], left_join: bool
+        self, left: ktable.KTable[Any, Any], right: ktable.KTable[Any, Any], joined: TableJoined[Any, Any], left_join: bool
     ) -> None:
         self._left, self._right = left, right
         self._joined = joined
@@ -187,7 +186,7 @@ class _ForeignKeyJoin:
         store.default_key_serde(key_serde)
         store.default_value_serde(guess_value(joiner))
         supplier = KTableSource(store.store_name, store.queryable_store_name)
-        node = ProcessorGraphNode(source_parameters(supplier, name, store))
+        node = ProcessorGraphNode(ktable.source_parameters(supplier, name, store))
         node.is_output_versioned = store.is_versioned
         builder.add_graph_node(resolved, node)
         return ktable.KTable(name, key_serde, store.value_serde, sources, store.store_name, supplier, node, builder)

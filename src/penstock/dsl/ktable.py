@@ -7,16 +7,17 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from penstock.dsl import kstream
-from penstock.dsl.abstract_stream import value_mapper_with_key
+from penstock.dsl.abstract_stream import AbstractStream, joiner_with_key, value_mapper_with_key
 from penstock.dsl.arguments import check_supplier, option, required
+from penstock.dsl.foreign_key_join import join_on_foreign_key
 from penstock.dsl.grouped_table import KGroupedTable
-from penstock.dsl.ktable_base import TableBase
-from penstock.dsl.ktable_joins import TableJoinOperators
-from penstock.dsl.options import Grouped, Materialized, as_materialized, renamed, with_guesses
+from penstock.dsl.options import Grouped, Materialized, TableJoined, as_materialized, renamed, with_guesses
 from penstock.dsl.suppressed import Suppressed
-from penstock.dsl.typevars import KR, VR, K, V
+from penstock.dsl.table_table_join import join_tables
+from penstock.dsl.typevars import KO, KR, VO, VR, K, V
 from penstock.errors import TopologyError
 from penstock.graph import naming
+from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedStore
 from penstock.graph.naming import Named
 from penstock.graph.node import GraphNode, ProcessorParameters
@@ -27,11 +28,13 @@ from penstock.graph.processors import (
     VersionAwareProcessorNode,
 )
 from penstock.graph.search import find_and_verify_window_grace
+from penstock.graph.tables import TableParent
 from penstock.operators import (
     KStreamMapValues,
     KTableFilter,
     KTableMapValues,
     KTableRepartitionMap,
+    KTableSource,
     KTableSuppressProcessorSupplier,
     KTableTransformValues,
     SuppressedInternal,
@@ -39,6 +42,7 @@ from penstock.operators import (
 )
 from penstock.operators.functions import new_value
 from penstock.processor import ValueTransformerWithKey
+from penstock.serdes.arguments import is_serde
 from penstock.serdes.guessed import given_serde, guess, guess_entry, guess_forwarded, guess_value
 from penstock.state.buffers import InMemoryTimeOrderedKeyValueChangeBufferBuilder
 from penstock.state.store import StoreBuilder
@@ -50,12 +54,32 @@ _log = logging.getLogger(__name__)
 _SUPPRESSED = "suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))"
 
 
-class KTable(TableJoinOperators[K, V], TableBase[K, V]):
+class KTable(AbstractStream[K, V]):
     """A table: the latest value of each key, changed by every record; a value of None deletes the key.
 
     Tables are made by `StreamsBuilder.table`, `KStream.to_table`, aggregations, and the operators of other tables.
     A table that is given a `Materialized` with a name is kept in a store that can be queried.
     """
+
+    def __init__(
+        self,
+        name: str,
+        key_serde: Any,
+        value_serde: Any,
+        source_nodes: frozenset[str],
+        queryable_store_name: str | None,
+        supplier: Any,
+        graph_node: GraphNode,
+        builder: InternalStreamsBuilder,
+    ) -> None:
+        super().__init__(name, key_serde, value_serde, source_nodes, graph_node, builder)
+        self._queryable_store_name = queryable_store_name
+        self._parent = TableParent(graph_node.node_name, supplier)
+
+    @property
+    def queryable_store_name(self) -> str | None:
+        """The name of the table's store, for queries; None where the table has no store of its own or only a generated name."""
+        return self._queryable_store_name
 
     def filter(
         self,
@@ -220,6 +244,142 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         self._parent.enable_sending_old_values(True)
         return KGroupedTable(node_name, self._source_nodes, given, node, self._builder)
 
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO], VR],
+        materialized: Materialized[K, VR] | str | None = None,
+        *,
+        name: str | None = None,
+    ) -> KTable[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[KO, VO],
+        joiner: Callable[[V, VO], VR],
+        materialized: Materialized[K, VR] | str | None = None,
+        *,
+        foreign_key: Callable[[V], KO | None],
+        table_joined: TableJoined[K, KO] | None = None,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+    ) -> KTable[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[KO, VO],
+        joiner: Callable[[V, VO], VR],
+        materialized: Materialized[K, VR] | str | None = None,
+        *,
+        foreign_key: Callable[[K, V], KO | None],
+        table_joined: TableJoined[K, KO] | None = None,
+        with_key: Literal[True],
+        name: str | None = None,
+    ) -> KTable[K, VR]: ...
+
+    def join(
+        self,
+        other: KTable[Any, Any],
+        joiner: Callable[..., Any],
+        materialized: Materialized[Any, Any] | str | None = None,
+        *java_order: Any,
+        foreign_key: Callable[..., Any] | None = None,
+        table_joined: TableJoined[Any, Any] | None = None,
+        with_key: bool = False,
+        name: str | None = None,
+    ) -> KTable[Any, Any]:
+        """Join each row with the row of the other table under the same key, or under a foreign key in its value.
+
+        Both sides may change, and each change gives a new result; where one side has no row there is no result. With
+        `foreign_key=lambda value: …` the other table may be partitioned in its own way; rows of this table without a
+        foreign key give no result. `with_key=True` gives that function the key first.
+        """
+        _refuse_java_order(materialized, java_order)
+        return self._join(other, joiner, materialized, foreign_key, table_joined, with_key, name, left_outer=False)
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO | None], VR],
+        materialized: Materialized[K, VR] | str | None = None,
+        *,
+        name: str | None = None,
+    ) -> KTable[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[KO, VO],
+        joiner: Callable[[V, VO | None], VR],
+        materialized: Materialized[K, VR] | str | None = None,
+        *,
+        foreign_key: Callable[[V], KO | None],
+        table_joined: TableJoined[K, KO] | None = None,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+    ) -> KTable[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[KO, VO],
+        joiner: Callable[[V, VO | None], VR],
+        materialized: Materialized[K, VR] | str | None = None,
+        *,
+        foreign_key: Callable[[K, V], KO | None],
+        table_joined: TableJoined[K, KO] | None = None,
+        with_key: Literal[True],
+        name: str | None = None,
+    ) -> KTable[K, VR]: ...
+
+    def left_join(
+        self,
+        other: KTable[Any, Any],
+        joiner: Callable[..., Any],
+        materialized: Materialized[Any, Any] | str | None = None,
+        *java_order: Any,
+        foreign_key: Callable[..., Any] | None = None,
+        table_joined: TableJoined[Any, Any] | None = None,
+        with_key: bool = False,
+        name: str | None = None,
+    ) -> KTable[Any, Any]:
+        """Like `join`, but a row of this table without a match is joined with None."""
+        _refuse_java_order(materialized, java_order)
+        return self._join(other, joiner, materialized, foreign_key, table_joined, with_key, name, left_outer=True)
+
+    def outer_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V | None, VO | None], VR],
+        materialized: Materialized[K, VR] | str | None = None,
+        *,
+        name: str | None = None,
+    ) -> KTable[K, VR]:
+        """Like `left_join`, but rows of either table without a match are joined with None."""
+        return join_tables(self, _table(other), joiner_with_key(joiner, False), name, materialized, True, True)
+
+    def _join(
+        self,
+        other: KTable[Any, Any],
+        joiner: Callable[..., Any],
+        materialized: Materialized[Any, Any] | str | None,
+        foreign_key: Callable[..., Any] | None,
+        table_joined: TableJoined[Any, Any] | None,
+        with_key: bool,
+        name: str | None,
+        left_outer: bool,
+    ) -> KTable[Any, Any]:
+        join_values = joiner_with_key(joiner, False)
+        if foreign_key is None:
+            if table_joined is not None or with_key:
+                raise misuse("table_joined and with_key are for joins on a foreign key: give foreign_key= as well")
+            return join_tables(self, _table(other), join_values, name, materialized, left_outer, False)
+        extractor = value_mapper_with_key(foreign_key, with_key, "foreign_key")
+        options = renamed(option(TableJoined, table_joined) or TableJoined(), name)
+        return join_on_foreign_key(
+            self, _table(other), extractor, join_values, options, as_materialized(materialized) or Materialized(), left_outer
+        )
+
     def _store_if_named(
         self, materialized: Materialized[Any, Any] | str | None, prefix: str | None, value_serde: Any = None
     ) -> tuple[MaterializedStore | None, list[StoreBuilder[Any]]]:
@@ -248,3 +408,24 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
             queryable = store.queryable_store_name
         self._builder.add_graph_node(self._graph_node, node)
         return KTable(node.node_name, key_serde, value_serde, self._source_nodes, queryable, supplier, node, self._builder)
+
+
+def source_parameters(source: KTableSource, name: str, store: MaterializedStore) -> ProcessorParameters:
+    """The processor that keeps a table; its store is added only if somebody needs it by the time the graph is written."""
+    builder = KeyValueStoreMaterializer(store)
+    return ProcessorParameters(source, name, lambda: [builder] if source.materialized else [])
+
+
+def _refuse_java_order(materialized: Any, java_order: tuple[Any, ...]) -> None:
+    """In Java the function that gives the foreign key comes before the joiner."""
+    if java_order or (callable(materialized) and not is_serde(materialized)) or isinstance(materialized, TableJoined):
+        raise misuse(
+            "a join on a foreign key is written join(other, joiner, foreign_key=lambda value: …, table_joined=TableJoined(…), "
+            "materialized=Materialized(…)): the joiner comes second, all else by name"
+        )
+
+
+def _table(other: Any) -> KTable[Any, Any]:
+    if not isinstance(other, KTable):
+        raise misuse(f"a table joins with a KTable, not with {other!r}")
+    return other

@@ -14,6 +14,7 @@ from penstock.dsl.typevars import KO, V1, V2, K, V
 from penstock.errors import TopologyError
 from penstock.graph.dsl_stores import DslStoreSuppliers, resolve_dsl_store_suppliers
 from penstock.graph.naming import validate_name
+from penstock.history import SparkHistory
 from penstock.java_names import JavaNames
 from penstock.serdes.arguments import is_serde
 from penstock.serdes.guessed import guess
@@ -66,7 +67,7 @@ def _topic_config(options: Any) -> None:
 
 @dataclass(frozen=True)
 class Consumed(JavaNames, Generic[K, V]):
-    """How a topic is read: serdes, timestamps, where to start without committed offsets, the source's name.
+    """How a topic is read: serdes, timestamps, where to start without committed offsets, the source's name, its history.
 
     >>> Consumed(name="orders").name
     'orders'
@@ -77,6 +78,7 @@ class Consumed(JavaNames, Generic[K, V]):
     timestamp_extractor: TimestampExtractor | type[Any] | str | None = None
     offset_reset: Any = None
     name: str | None = None
+    history: SparkHistory | None = None
 
     def __post_init__(self) -> None:
         _check_serdes(self)

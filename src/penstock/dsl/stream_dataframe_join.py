@@ -7,7 +7,6 @@ from typing import Any
 
 from penstock.dsl import kstream
 from penstock.dsl.arguments import required
-from penstock.dsl.kstream_base import StreamBase
 from penstock.graph import naming
 from penstock.graph.naming import Named
 from penstock.graph.node import ProcessorParameters
@@ -23,7 +22,7 @@ _ON = 'give the column, as in on="user_id", or the column and a function, as in 
 
 
 def join_dataframe(
-    stream: StreamBase[Any, Any],
+    stream: kstream.KStream[Any, Any],
     make_dataframe: Callable[..., Any],
     joiner: Callable[[Any, Any, Any], Any],
     on: Any,

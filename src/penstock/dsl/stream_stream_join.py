@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dsl import kstream
-from penstock.dsl.kstream_base import StreamBase
 from penstock.dsl.options import StreamJoined, with_guesses
 from penstock.graph import naming
 from penstock.graph.dsl_stores import DslStoreSuppliers, configured_dsl_store_suppliers, resolve_dsl_store_suppliers
@@ -38,8 +37,8 @@ Joiner = Callable[[Any, Any, Any], Any]
 
 
 def join_streams(
-    this: StreamBase[Any, Any],
-    other: StreamBase[Any, Any],
+    this: kstream.KStream[Any, Any],
+    other: kstream.KStream[Any, Any],
     joiner: Joiner,
     windows: JoinWindows,
     joined: StreamJoined[Any, Any, Any],
@@ -66,8 +65,8 @@ class _StreamStreamJoin:
 
     def __init__(
         self,
-        this: StreamBase[Any, Any],
-        other: StreamBase[Any, Any],
+        this: kstream.KStream[Any, Any],
+        other: kstream.KStream[Any, Any],
         windows: JoinWindows,
         joined: StreamJoined[Any, Any, Any],
         left_outer: bool,
@@ -114,7 +113,7 @@ class _StreamStreamJoin:
         key_serde = self._joined.key_serde
         return this._derive(node, key_serde, guess_value(joiner), repartition_required=False, source_nodes=all_sources)
 
-    def _keep_records(self, side: StreamBase[Any, Any], name: str, store: StoreBuilder[Any]) -> None:
+    def _keep_records(self, side: kstream.KStream[Any, Any], name: str, store: StoreBuilder[Any]) -> None:
         parameters = ProcessorParameters(KStreamJoinWindow(store.name), name, [store])
         self._builder.add_graph_node(side._graph_node, WindowedStreamProcessorNode(parameters))
 
@@ -146,7 +145,7 @@ def _store_base(joined: StreamJoined[Any, Any, Any], suffix: str, generated: str
 class _JoinStores:
     """Makes the stores of one join."""
 
-    def __init__(self, stream: StreamBase[Any, Any], joined: StreamJoined[Any, Any, Any], windows: JoinWindows) -> None:
+    def __init__(self, stream: kstream.KStream[Any, Any], joined: StreamJoined[Any, Any, Any], windows: JoinWindows) -> None:
         self._joined = joined
         self._windows = windows
         self._given: DslStoreSuppliers | None = None

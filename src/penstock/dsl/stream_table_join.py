@@ -7,7 +7,6 @@ from typing import Any
 
 from penstock.dsl import global_ktable, kstream, ktable
 from penstock.dsl.arguments import required
-from penstock.dsl.kstream_base import StreamBase
 from penstock.dsl.options import Joined
 from penstock.errors import TopologyError
 from penstock.graph import naming
@@ -23,7 +22,11 @@ Joiner = Callable[[Any, Any, Any], Any]
 
 
 def join_table(
-    stream: StreamBase[Any, Any], table: ktable.KTable[Any, Any], joiner: Joiner, joined: Joined[Any, Any, Any], left_join: bool
+    stream: kstream.KStream[Any, Any],
+    table: ktable.KTable[Any, Any],
+    joiner: Joiner,
+    joined: Joined[Any, Any, Any],
+    left_join: bool,
 ) -> kstream.KStream[Any, Any]:
     """Join a stream with a table of the same key, repartitioning the stream first if its key was changed."""
     if stream._repartition_required:
@@ -56,7 +59,7 @@ def join_table(
 
 
 def join_global_table(
-    stream: StreamBase[Any, Any],
+    stream: kstream.KStream[Any, Any],
     table: global_ktable.GlobalKTable[Any, Any],
     key_selector: Callable[[Any, Any], Any],
     joiner: Joiner,

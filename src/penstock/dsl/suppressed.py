@@ -84,7 +84,8 @@ class BufferConfig(JavaNames):
 class Suppressed(JavaNames):
     """Which updates of a table are held back, and for how long.
 
-    >>> Suppressed.until_time_limit(1000, BufferConfig.max_records(10)).time_to_wait_ms
+    >>> from datetime import timedelta
+    >>> Suppressed.until_time_limit(timedelta(seconds=1), BufferConfig.max_records(10)).time_to_wait_ms
     1000
     """
 

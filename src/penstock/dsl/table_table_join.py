@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dsl import ktable
-from penstock.dsl.ktable_base import TableBase
 from penstock.dsl.options import Materialized, as_materialized
 from penstock.graph import naming
 from penstock.graph.join_nodes import TableTableJoinNode
@@ -26,8 +25,8 @@ from penstock.state.store import StoreBuilder
 
 
 def join_tables(
-    this: TableBase[Any, Any],
-    other: TableBase[Any, Any],
+    this: ktable.KTable[Any, Any],
+    other: ktable.KTable[Any, Any],
     joiner: Callable[[Any, Any, Any], Any],
     name: str | None,
     materialized: Materialized[Any, Any] | str | None,

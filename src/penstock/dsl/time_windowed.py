@@ -24,10 +24,12 @@ class TimeWindowedKStream(WindowedStream[K, V]):
     ) -> ktable.KTable[Windowed[K], int]:
         """How many records each key has had in each window.
 
+        >>> from datetime import timedelta
         >>> from penstock import Consumed, Materialized, Serdes, StreamsBuilder, TimeWindows, TopologyTestDriver
         >>> builder, text = StreamsBuilder(), Serdes.string()
         >>> grouped = builder.stream("clicks", Consumed(text, text)).group_by_key()
-        >>> counts = grouped.windowed_by(TimeWindows(10_000, grace=0)).count(Materialized("per-window"))
+        >>> windows = TimeWindows(timedelta(seconds=10), grace=timedelta(0))
+        >>> counts = grouped.windowed_by(windows).count(Materialized("per-window"))
         >>> with TopologyTestDriver(builder.build()) as driver:
         ...     clicks = driver.create_input_topic("clicks", text, text)
         ...     for time in (1, 3, 10_002):

@@ -13,16 +13,12 @@ from penstock.errors import ConfigError
 from penstock.graph.settings import given_settings
 from penstock.state.stores import Stores
 from penstock.state.value_formats import PLAIN
-from penstock.state.windowed_suppliers import (
-    RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
-    RocksDbTimeOrderedSessionBytesStoreSupplier,
-)
+from penstock.state.windowed_suppliers import SessionSupplier, StoreLayout, WindowSupplier
 from penstock.windows import EmitStrategy, StrategyType
 
 DSL_STORE_SUPPLIERS_CLASS = "dsl.store.suppliers.class"
 DEFAULT_DSL_STORE = "default.dsl.store"
 DSL_STORE_FORMAT = "dsl.store.format"
-_MIN_SEGMENT_INTERVAL_MS = 60_000
 
 
 class DslStoreFormat(enum.Enum):
@@ -103,13 +99,9 @@ class RocksDBDslStoreSuppliers(DslStoreSuppliers):
     def window_store(self, params: DslWindowParams) -> Any:
         """A window store on disk; ordered by time first where results are emitted when windows close."""
         if params.emit_strategy.type is StrategyType.ON_WINDOW_CLOSE:
-            return RocksDbIndexedTimeOrderedWindowBytesStoreSupplier(
-                params.name,
-                params.retention_period,
-                max(params.retention_period // 2, _MIN_SEGMENT_INTERVAL_MS),
-                params.window_size,
-                params.retain_duplicates,
-                with_index=params.is_sliding_window,
+            layout = StoreLayout.TIME_WITH_INDEX if params.is_sliding_window else StoreLayout.TIME
+            return WindowSupplier.create(
+                params.name, params.retention_period, params.window_size, params.retain_duplicates, layout
             )
         make = {
             DslStoreFormat.PLAIN: Stores.persistent_window_store,
@@ -121,7 +113,7 @@ class RocksDBDslStoreSuppliers(DslStoreSuppliers):
     def session_store(self, params: DslSessionParams) -> Any:
         """A session store on disk; ordered by time first where results are emitted when windows close."""
         if params.emit_strategy.type is StrategyType.ON_WINDOW_CLOSE:
-            return RocksDbTimeOrderedSessionBytesStoreSupplier(params.name, params.retention_period, with_index=True)
+            return SessionSupplier.create(params.name, params.retention_period, StoreLayout.TIME_WITH_INDEX)
         if params.store_format is DslStoreFormat.HEADERS:
             return Stores.persistent_session_store_with_headers(params.name, params.retention_period)
         return Stores.persistent_session_store(params.name, params.retention_period)
@@ -185,8 +177,8 @@ def keeps_headers(supplier: Any, store_format: DslStoreFormat) -> bool:
     """
     if getattr(supplier, "value_format", PLAIN).keeps_headers:
         return True
-    in_order_of_time = RocksDbIndexedTimeOrderedWindowBytesStoreSupplier | RocksDbTimeOrderedSessionBytesStoreSupplier
-    return store_format is DslStoreFormat.HEADERS and isinstance(supplier, in_order_of_time)
+    is_by_time = isinstance(supplier, WindowSupplier | SessionSupplier) and supplier.layout.is_by_time
+    return store_format is DslStoreFormat.HEADERS and is_by_time
 
 
 def configured_dsl_store_format(config: Mapping[str, Any]) -> DslStoreFormat | None:

@@ -14,7 +14,7 @@ from penstock.serdes.serde import Serdes
 from penstock.state.builders import ListValueStoreBuilder
 from penstock.state.store import StoreBuilder
 from penstock.state.stores import Stores
-from penstock.state.windowed_suppliers import InMemoryWindowBytesStoreSupplier, RocksDbWindowBytesStoreSupplier
+from penstock.state.windowed_suppliers import StoreLayout, WindowSupplier
 from penstock.windows import JoinWindows
 
 
@@ -99,11 +99,8 @@ class OuterStreamJoinStoreBuilder(DslStoreBuilder):
         self._other_value_serde = other_value_serde
         # Where the user supplied the window stores, this one is kept where they are.
         self._in_memory: bool | None = None
-        if this_store_supplier is not None:
-            if isinstance(this_store_supplier, InMemoryWindowBytesStoreSupplier):
-                self._in_memory = True
-            elif isinstance(this_store_supplier, RocksDbWindowBytesStoreSupplier):
-                self._in_memory = False
+        if isinstance(this_store_supplier, WindowSupplier) and not this_store_supplier.layout.is_by_time:
+            self._in_memory = this_store_supplier.layout is StoreLayout.MEMORY
 
     def with_caching_enabled(self) -> OuterStreamJoinStoreBuilder:
         """Does nothing: a list of values has no cache."""

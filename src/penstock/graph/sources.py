@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import TopologyError
 from penstock.graph.node import GraphNode, ProcessorParameters
+from penstock.history import SourceHistory, SparkHistory, history_of
 from penstock.serdes.serde import as_deserializer
 from penstock.state.store import StoreBuilder
 from penstock.topology.builder import InternalTopologyBuilder
@@ -23,6 +24,18 @@ class SourceOptions:
     value_serde: Any = None
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: Any = None
+    history: SparkHistory | None = None
+
+    def history_of(self, topics: tuple[str, ...] | re.Pattern[str]) -> SourceHistory | None:
+        """The history of a source of these topics."""
+        return history_of(topics, self.history, self.key_serde, self.value_serde)
+
+    def refuse_history(self, topic: str) -> None:
+        """Raise TopologyError if a global table or store has history: each instance reads all of its topic."""
+        if self.history is not None:
+            raise TopologyError(
+                f"The global table or store of {topic} cannot have a history: read the topic with table() instead."
+            )
 
     @property
     def key_deserializer(self) -> Deserializer | None:
@@ -43,6 +56,7 @@ class StreamSourceNode(GraphNode):
         self.pattern = topics if isinstance(topics, re.Pattern) else None
         self.topics = () if isinstance(topics, re.Pattern) else tuple(dict.fromkeys(topics))
         self.options = options
+        options.history_of(topics if isinstance(topics, re.Pattern) else self.topics)
 
     def merge(self, other: StreamSourceNode) -> None:
         """Take over the children of a second source of the same topics."""
@@ -51,6 +65,13 @@ class StreamSourceNode(GraphNode):
                 f"the sources {self.node_name} and {other.node_name} read the same topics with different offset resets "
                 f"({self.options.offset_reset} and {other.options.offset_reset}): give both the same"
             )
+        mine, others = self.options.history, other.options.history
+        if mine is not None and others is not None and mine != others:
+            raise TopologyError(
+                f"the sources {self.node_name} and {other.node_name} read the same topics with different histories: "
+                "give both the same"
+            )
+        self.options = replace(self.options, history=mine or others)
         for child in other.children:
             other.remove_child(child)
             self.add_child(child)
@@ -62,6 +83,7 @@ class StreamSourceNode(GraphNode):
         topology.add_source(
             read.offset_reset, self.node_name, read.timestamp_extractor, read.key_deserializer, read.value_deserializer, *topics
         )
+        topology.add_history(read.history_of(self.topics if self.pattern is None else self.pattern))
 
 
 class TableSourceNode(GraphNode):
@@ -82,6 +104,8 @@ class TableSourceNode(GraphNode):
         self.options = options
         self.parameters = parameters
         self.is_global = is_global
+        if is_global:
+            options.refuse_history(topic)
         self.reuse_source_topic_for_changelog = False
 
     def write_to_topology(self, topology: InternalTopologyBuilder) -> None:
@@ -109,8 +133,9 @@ class TableSourceNode(GraphNode):
             read.value_deserializer,
             self.topic,
         )
+        topology.add_history(read.history_of((self.topic,)))
         self.parameters.add_processor_to(topology, self.source_name)
-        if self.reuse_source_topic_for_changelog:
+        if self.reuse_source_topic_for_changelog and read.history is None:  # the topic does not have what comes from history
             for store in self.parameters.own_stores:
                 store.with_logging_disabled()
                 topology.connect_source_store_and_topic(store.name, self.topic)
@@ -145,6 +170,7 @@ class GlobalStoreNode(GraphNode):
         self.source_name = source_name
         self.topic = topic
         self.options = options
+        options.refuse_history(topic)
         self.processor_name = processor_name
         self.supplier = supplier
 

@@ -1,1 +1,1 @@
-"""Everything that talks to Kafka: fetch, produce, admin, group membership, the development broker."""
+"""Kafka clients and protocols: fetch, produce, administration, group membership, the development broker."""

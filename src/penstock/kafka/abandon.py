@@ -1,8 +1,8 @@
-"""Calls of Kafka's clients that may never come back.
+"""Run client calls that may never return.
 
-Most take a limit and keep it. Some take none: a producer that is closed waits for records that no broker takes. And librdkafka's
-`send_offsets_to_transaction` does not keep its own: it waits for the group's coordinator with a deadline that nothing looks at
-(librdkafka's issue 5456). After brokers were away it was seen to wait for ever, with the brokers up again.
+Most client calls honour a time limit. Closing a producer takes no limit: it waits until brokers acknowledge its records.
+librdkafka's `send_offsets_to_transaction` ignores its limit while it waits for the group coordinator (librdkafka issue 5456).
+After a broker outage the call was seen to block for ever, although the brokers were up again.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ T = TypeVar("T")
 
 
 class AbandonedError(Exception):
-    """A call did not return in its time; it goes on by itself, and what it uses must not be touched any more."""
+    """A call did not return in time. It still runs on its thread, so the caller must not touch the objects that the call uses."""
 
 
 def close_within(what: str, close: Callable[[], Any], seconds: float = _CLOSE_SECONDS) -> None:
-    """Close a client; one that does not close in time is left to itself: who closes it does not need it any more."""
+    """Close a client. Log a warning and return if it does not close in time."""
     try:
         call_within(seconds, close)
     except AbandonedError as exc:
-        _log.warning("%s has not closed and is left to itself: %s", what, exc)
+        _log.warning("%s was not closed: %s. It closes in the background", what, exc)
 
 
 def call_within(seconds: float, function: Callable[..., T], *arguments: Any, late: Callable[[], Any] = lambda: None) -> T:
-    """What a function returns that is called on a thread of its own; `late` is called there if that comes, but too late.
+    """Call a function on a separate thread and return its result. Raise `AbandonedError` after `seconds`.
+
+    If the function returns after that, `late` is called on its thread.
 
     >>> call_within(5.0, print, "in time")
     in time
@@ -49,7 +51,7 @@ def call_within(seconds: float, function: Callable[..., T], *arguments: Any, lat
     def run() -> None:
         try:
             found, error = [function(*arguments)], []
-        except BaseException as exc:  # noqa: BLE001 - raised where the call was made
+        except BaseException as exc:  # noqa: BLE001 - raised again in the calling thread
             found, error = [], [exc]
         with state:
             returned.extend(found)

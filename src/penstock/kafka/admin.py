@@ -1,4 +1,4 @@
-"""Ask and tell the brokers: topics, partitions, log ends, committed offsets."""
+"""Administration requests: topics, partitions, log ends, committed offsets."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
 _STEP = 1.5
 _SILENT_SECONDS = 3.0
-"""How long nothing is logged while the first answer of the brokers is waited for."""
-# librdkafka forgets all brokers, and connects to nobody any more, when one that has just come back names none (its issue 5301).
+"""Seconds without a warning while the first answer of the brokers is outstanding."""
+# librdkafka forgets all brokers if a restarted broker answers with an empty broker list (librdkafka issue 5301).
 _ANEW_SECONDS = 6.0
-# What a broker or a controller that goes away or comes back answers: asked again, it may do what is wanted.
+# Errors of brokers and controllers that restart. Retrying can succeed.
 _PASSING = frozenset(
     {
         KafkaError._TIMED_OUT,
@@ -49,14 +49,14 @@ _PASSING = frozenset(
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-_UNKNOWN_SECONDS = 3.0  # a broker that comes back does not know its topics in the first moment
-_LEADER_SECONDS = 5.0  # so long partitions whose leader is away may hold up the others
-_OFFSETS_SECONDS = 10.0  # after which they are asked for with another client: one that has lost its brokers never answers
+_UNKNOWN_SECONDS = 3.0  # a restarted broker does not know its topics at first
+_LEADER_SECONDS = 5.0  # limit for partitions without a leader, so that they do not delay the others
+_OFFSETS_SECONDS = 10.0  # after this a new client is opened: a client that has lost its brokers never answers
 _UNKNOWN_PARTITION = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
 class MissingTopicError(TopologyError):
-    """Topics whose offsets are asked for do not exist (any more)."""
+    """Topics of an offset request do not exist."""
 
     def __init__(self, message: str, topics: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -64,12 +64,12 @@ class MissingTopicError(TopologyError):
 
 
 class Admin:
-    """The application's questions to the cluster, each answered or refused with a reason."""
+    """The admin client of an application. Failed requests raise a `BrokerError` with the reason."""
 
     def __init__(
         self, client_config: Mapping[str, Any], metrics: ClientMetrics | None = None, patience: float | None = None
     ) -> None:
-        """Open the client. `patience` is how many seconds brokers may take to answer a request for metadata, 30 without it."""
+        """Open the client. `patience` limits metadata requests, in seconds (default 30)."""
         self._bootstrap = str(client_config.get("bootstrap.servers"))
         self._patience = patience
         self._was_answered = False
@@ -82,14 +82,14 @@ class Admin:
         self._without_leader: set[TopicPartition] = set()
 
     def let_go(self) -> None:
-        """Close the connections, or leave that to who still waits for an answer; a question that comes later opens them anew.
+        """Release the client; it closes when the last running request ends. The next request opens a new one.
 
-        Otherwise they stay for as long as somebody has the application, and then until its garbage is looked for.
+        An application object can live long after it stops, and would hold the connections until it is collected.
         """
         self._open = None
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
-        """Number of partitions of each topic that exists."""
+        """Return the number of partitions of each existing topic."""
         metadata = self._metadata()
         wanted = None if topics is None else set(topics)
         return {
@@ -99,9 +99,9 @@ class Admin:
         }
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str], replication_factor: int = -1) -> None:
-        """Create a topic; one that is there already must have the same number of partitions.
+        """Create a topic. If it exists, it must have this number of partitions.
 
-        -1 takes the brokers' `num.partitions` or `default.replication.factor`.
+        -1 selects the brokers' `num.partitions` or `default.replication.factor`.
         """
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configs))
         deadline = time.monotonic() + _TIMEOUT
@@ -111,7 +111,7 @@ class Admin:
                 break
             except KafkaException as exc:
                 error = exc.args[0]
-                if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:  # also where an answer before was lost
+                if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:  # also if the answer to an earlier attempt was lost
                     self._check_partitions(name, partitions)
                     return
                 if error.code() not in _PASSING or time.monotonic() > deadline:
@@ -120,7 +120,7 @@ class Admin:
         self._wait_for(name)
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics; those that are gone already are fine."""
+        """Delete topics. Missing topics are ignored."""
         deleted, deadline = self._client.delete_topics(list(names)), _deadline(_TIMEOUT)
         for name, future in deleted.items():
             try:
@@ -130,32 +130,32 @@ class Admin:
                     raise refused(f"deleting the topic {name}", exc.args[0]) from exc
 
     def topic_configs(self, name: str) -> dict[str, str]:
-        """The configuration of a topic, defaults included."""
+        """Return the configuration of a topic, with defaults."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         entries = _result(self._client.describe_configs([resource])[resource], _deadline(_TIMEOUT))
         return {key: entry.value for key, entry in entries.items()}
 
     def max_message_bytes(self, topic: str) -> int | None:
-        """How large a batch of a topic may be; None where the brokers do not tell this user."""
+        """Return the largest batch size of a topic, or None if the brokers do not return it to this user."""
         try:
             return int(self.topic_configs(topic)["max.message.bytes"])
         except (KafkaException, KeyError, ValueError):
             return None
 
     def log_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
-        """The offset after the last record of each partition; the last stable one where only committed records count."""
+        """Return the end offset of each partition: the last stable offset if `committed_only`."""
         return self._offsets(partitions, OffsetSpec.latest(), committed_only)
 
     def reachable_ends(
         self, partitions: Iterable[TopicPartition], committed_only: bool, *, known_only: bool = False
     ) -> dict[TopicPartition, int]:
-        """The same, without partitions whose leader is away as long as others answer.
+        """Return the end offsets, without partitions whose leader is unavailable if other partitions answer.
 
-        A topic that does not exist is an error, unless `known_only` leaves it out too.
+        A missing topic raises an error, unless `known_only` omits it too.
         """
         asked = list(dict.fromkeys(partitions))
         if not self._without_leader.isdisjoint(asked):
-            self._without_leader = self._leaderless(asked)  # they are not asked again, which takes a while, before they have one
+            self._without_leader = self._leaderless(asked)  # not asked again until they have a leader: each attempt takes seconds
             asked = [p for p in asked if p not in self._without_leader]
         found, failures = self._answered(asked, OffsetSpec.latest(), committed_only, _LEADER_SECONDS)
         unknown = {p for p, error in failures.items() if error.code() in _UNKNOWN_PARTITION}
@@ -171,18 +171,18 @@ class Admin:
     def log_bounds(
         self, partitions: Iterable[TopicPartition], committed_only: bool, *, reachable: bool = False
     ) -> dict[TopicPartition, LogBounds]:
-        """Where each log starts and ends, and which one it is; `reachable` leaves out those whose leader is away."""
+        """Return start, end and topic id of each log. `reachable` omits partitions whose leader is unavailable."""
         asked = list(dict.fromkeys(partitions))
         if not asked:
             return {}
-        # The stable ends first: asked later, they could be beyond the ends.
+        # Stable ends first: read later, they could be above the ends.
         stable = self.reachable_ends(asked, committed_only) if reachable else self.log_ends(asked, committed_only)
         ends = self.log_ends(stable, False) if committed_only else stable
         starts, ids = self.log_starts(stable), self.topic_ids({p.topic for p in stable})
         return {p: LogBounds(starts[p], ends[p], stable[p], ids.get(p.topic, 0)) for p in stable}
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets that a group has committed for some of these partitions."""
+        """Return the committed offsets of a group for those partitions that have one."""
         asked = ConsumerGroupTopicPartitions(group, [ClientPartition(*p) for p in partitions])
         future = self._client.list_consumer_group_offsets([asked], request_timeout=_OFFSETS_SECONDS)[group]
         try:
@@ -192,13 +192,13 @@ class Admin:
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, int]:
-        """The id of each topic: one that is deleted and created again has another. Topics that are not there are left out."""
+        """Return the id of each existing topic. A topic that is deleted and created again gets a new id."""
         ids = {name: topic.topic_id for name, topic in self._described(topics, leave_out=_UNKNOWN_PARTITION)}
         bits = {name: topic_id.get_most_significant_bits() for name, topic_id in ids.items() if topic_id is not None}
         return {name: number for name, number in bits.items() if number}
 
     def racks(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
-        """The racks of the brokers that have a replica of each partition; of one whose broker names no rack nothing is told."""
+        """Return the racks of each partition's replicas. Partitions with a broker without a rack are omitted."""
         found: dict[TopicPartition, frozenset[str]] = {}
         for name, topic in self._described(topics):
             for partition in topic.partitions:
@@ -208,7 +208,7 @@ class Admin:
         return found
 
     def leader(self, partition: TopicPartition) -> tuple[str, int]:
-        """Where the broker listens that leads a partition."""
+        """Return host and port of the partition's leader."""
         for _, topic in self._described([partition.topic]):
             for found in topic.partitions:
                 if found.id == partition.partition and found.leader is not None:
@@ -216,7 +216,7 @@ class Admin:
         raise BrokerError(f"{partition} has no leader at the moment")
 
     def _described(self, topics: Iterable[str], leave_out: Collection[int] = ()) -> Iterator[tuple[str, Any]]:
-        """What the brokers tell of each topic; one that they refuse with such a code is left out, any other refusal is raised."""
+        """Yield each topic's description. Errors with a code in `leave_out` skip the topic; other errors are raised."""
         names = sorted(set(topics))
         if not names:
             return
@@ -231,7 +231,7 @@ class Admin:
             yield name, described
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset each partition still has."""
+        """Return the first offset of each log."""
         return self._offsets(partitions, OffsetSpec.earliest(), False)
 
     def offsets_at(
@@ -243,7 +243,7 @@ class Admin:
         return {**found, **self.log_ends(beyond, committed_only)} if beyond else found
 
     def purge(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Delete the records of repartition topics that were consumed; what cannot be deleted now is deleted next time."""
+        """Delete consumed records of repartition topics. Errors are ignored: the next purge deletes the rest."""
         self._client.delete_records([ClientPartition(p.topic, p.partition, end) for p, end in ends.items() if end > 0])
 
     def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, committed_only: bool) -> dict[TopicPartition, int]:
@@ -261,7 +261,7 @@ class Admin:
             gone_since = min(gone_since, time.monotonic()) if gone else math.inf
             if time.monotonic() > gone_since + _UNKNOWN_SECONDS:
                 raise MissingTopicError(
-                    f"the offsets of {', '.join(map(str, gone))} could not be read: the topic does not exist (any more); "
+                    f"the offsets of {', '.join(map(str, gone))} could not be read: the topic does not exist ~"
                     "create it and start again",
                     {partition.topic for partition in gone},
                 ) from KafkaException(error)
@@ -276,7 +276,7 @@ class Admin:
     def _answered(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, committed_only: bool, seconds: float
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]:
-        """The offsets that are told, and why others are not; asked once."""
+        """Request the offsets once. Return the offsets and the error of each partition without one."""
         level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
         found: dict[TopicPartition, int] = {}
         failures: dict[TopicPartition, KafkaError] = {}
@@ -292,7 +292,7 @@ class Admin:
                 except KafkaException as exc:
                     failures[partition] = exc.args[0]
                     continue
-                if offset == OFFSET_INVALID:  # librdkafka's answer for a leader that it cannot reach
+                if offset == OFFSET_INVALID:  # librdkafka's answer for an unreachable leader
                     failures[partition] = KafkaError(
                         KafkaError.LEADER_NOT_AVAILABLE, f"the leader of {partition} does not answer"
                     )
@@ -301,7 +301,7 @@ class Admin:
         return found, failures
 
     def _leaderless(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """The partitions that exist and have no leader now."""
+        """Return the existing partitions that have no leader."""
         metadata = self._metadata()
         found = set()
         for partition in partitions:
@@ -322,12 +322,12 @@ class Admin:
         return open_client("admin client", AdminClient, self._config)
 
     def _on_error(self, error: KafkaError) -> None:
-        """librdkafka tells a refused login or certificate here, and goes on trying."""
+        """Keep the last error that librdkafka reports, such as a refused login. librdkafka retries by itself."""
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._last_error = error
 
     def _metadata(self) -> Any:
-        """What the brokers know of their topics; asked in small steps, so that a refused login is told soon."""
+        """Request the metadata in short steps, so that a refused login is detected soon."""
         patience = _TIMEOUT if self._patience is None else self._patience
         began = opened_at = time.monotonic()
         deadline, refused_before, silent = began + patience, False, self._patience is None and not self._was_answered
@@ -342,7 +342,8 @@ class Admin:
                 if is_access_error(reason):
                     if refused_before:
                         raise refused(f"talking to the brokers at {self._bootstrap}", reason) from exc
-                    # It may be long over, and a broker that dies in the middle of a handshake looks the same: a new client tells.
+                    # The refusal may be old, and a broker that dies during a handshake looks the same. Only a new client can
+                    # confirm it.
                     refused_before, self._last_error = True, None
                     self._open = self._opened()
                 elif self._last_error is not None:
@@ -357,7 +358,7 @@ class Admin:
                     _log.warning("%s. Trying for %.0f s more", self._unreachable(reason), left)
 
     def _missing(self, asked: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """The partitions that do not exist; raises where the brokers do not even tell that."""
+        """Return the partitions that do not exist."""
         there = self.partition_counts()
         return [p for p in asked if p.partition >= there.get(p.topic, 0)]
 
@@ -370,24 +371,24 @@ class Admin:
             )
 
     def _wait_for(self, name: str) -> None:
-        """A topic is known to a broker a moment after it was created."""
+        """Wait until the brokers know a new topic; that takes a moment."""
         _until(lambda: name in self.partition_counts([name]), f"the new topic {name} did not show up in the metadata")
 
     def _unreachable(self, reason: KafkaError) -> BrokerError:
         return BrokerError(
-            f"the brokers at {self._bootstrap} do not answer ({reason.str()}): check bootstrap.servers and the network"
+            f"the brokers at {self._bootstrap} do not answer ({reason.str()}). Check bootstrap.servers and the network"
         )
 
 
 def _deadline(seconds: float) -> float:
-    """When a request that brokers are given so many seconds for must have been answered."""
+    """Return the time at which a request with this limit must have been answered."""
     return time.monotonic() + seconds + _STEP
 
 
 def _result(future: Future[Any], deadline: float) -> Any:
-    """What a request came to; one that nobody answers ends like every other that times out.
+    """Return the result of a request, or raise a timeout error at the deadline.
 
-    All answers to a request have the same deadline: waited for one after the other they took minutes.
+    All answers of one request share a deadline; separate ones added up to minutes.
     """
     try:
         return future.result(max(0.0, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Where record batches end that the consumer cannot read, so that they can be skipped."""
+"""Find the ends of record batches that the consumer cannot read, so that it can skip them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from penstock.kafka.record_batches import batch_end
 
 
 class BatchEnds:
-    """Reads headers of record batches from the leaders of partitions.
+    """Reads headers of record batches from the partition leaders.
 
-    librdkafka says at which offset an unreadable batch begins, not where it ends. Its header is not compressed and says so.
+    librdkafka reports the first offset of an unreadable batch, but not its end. The batch header is uncompressed and holds the
+    end.
     """
 
     def __init__(self, transport: Callable[[], LogTransport]) -> None:
         self._transport = transport
 
     def __call__(self, partition: TopicPartition, offset: int) -> int:
-        """Return the offset behind the batch that holds an offset."""
+        """Return the offset after the batch that contains an offset."""
         try:
             transport = self._transport()
             try:

@@ -1,4 +1,4 @@
-"""How large a batch the brokers take for some topics."""
+"""Limit the producer's batches to the size that the brokers accept."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from penstock.kafka.clients import open_client
 _log = logging.getLogger(__name__)
 
 _TIMEOUT = 15.0
-_ROOM = 0.9  # for what frames the records of a batch
+_ROOM = 0.9  # the rest is for the batch header
 
 
 def largest_batch(client_config: Mapping[str, Any], topics: Iterable[str]) -> dict[str, Any]:
-    """Settings of a producer whose batches fit `max.message.bytes` of every topic; one record a batch where that is not known."""
+    """Return producer settings whose batches fit `max.message.bytes` of all topics. If it cannot be read, use one record per
+    batch.
+    """
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     limits: list[int] = []
     if resources:
@@ -31,9 +33,10 @@ def largest_batch(client_config: Mapping[str, Any], topics: Iterable[str]) -> di
             limits = []
     if not limits:
         _log.warning(
-            "a batch was too large for the brokers, and its topics' max.message.bytes cannot be read: one record a batch"
+            "A batch was too large for the brokers, and max.message.bytes of its topics cannot be read. "
+            "Each batch now has one record"
         )
         return {"batch.num.messages": 1}
     size = max(1, int(min(limits) * _ROOM))
-    _log.warning("a batch was too large for the brokers: batches are at most %d bytes from now on", size)
+    _log.warning("A batch was too large for the brokers. Batches now have at most %d bytes", size)
     return {"batch.size": min(size, int(client_config.get("batch.size", size)))}

@@ -1,4 +1,4 @@
-"""Reads changelogs for stores that are brought back: as they lie in the log where that pays, or as all else is read."""
+"""Read changelogs for restoration: as raw record batches if there is much to read, else with the consumer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from penstock.kafka.log_transport import LogUnreadableError
 _log = logging.getLogger(__name__)
 
 WORTH_A_CONNECTION: Final = 500_000
-"""So many records to be read make up for the 0.15 s of CPU that it takes to begin."""
+"""Number of records from which opening a `LogReader` (0.15 s of CPU) is worth it."""
 
 _OPEN_SECONDS: Final = 10.0
 
 
 class ChangelogReader:
-    """One range after the other. What cannot be read from the log as it is, the fetcher reads, which also knows how to wait."""
+    """Reads one changelog range after another with a `LogReader`, or with the `RangeFetcher` if that fails."""
 
     def __init__(self, fetcher: RangeFetcher, log_reader: Callable[[], LogReader]) -> None:
         self._fetcher = fetcher
@@ -32,7 +32,7 @@ class ChangelogReader:
         self._gave_up = False
 
     def fetch(self, wanted: FetchRange, until: int, headers: bool) -> RawBatch:
-        """The records of a range, of which more follow before `until`; without their headers, if nobody looks at them."""
+        """Return records of a range. More ranges up to `until` follow. Headers are omitted unless asked for."""
         reader = None if headers else self._opened()
         if reader is not None:
             try:
@@ -42,7 +42,7 @@ class ChangelogReader:
         return self._fetcher.fetch([wanted], headers=headers)[TopicPartition(wanted.topic, wanted.partition)]
 
     def expect(self, next_range: FetchRange, headers: bool, left: int) -> None:
-        """Begin to fetch what will be asked for next, with so many records to be read in all."""
+        """Prefetch the next range. `left` is the number of records to read in all."""
         if headers or self._gave_up or (self._opening is None and left < WORTH_A_CONNECTION):
             self._fetcher.expect(next_range)
         elif self._opening is None:
@@ -50,17 +50,16 @@ class ChangelogReader:
             self._opening.start()
 
     def rest(self) -> None:
-        """There is nothing more to be read for now."""
+        """Stop prefetching and close the direct connection."""
         self._fetcher.rest()
         self._close_reader()
         self._gave_up = False
 
     def serve(self) -> None:
-        """Let consumers that rest tell their statistics."""
+        """Poll idle consumers for their statistics."""
         self._fetcher.serve()
 
     def close(self) -> None:
-        """Close all connections."""
         self._close_reader()
         self._fetcher.close()
 
@@ -70,7 +69,7 @@ class ChangelogReader:
             reader = self._make()
             reader.ask(first)
             self._reader = reader
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the fetcher reads
+        except Exception as exc:  # noqa: BLE001 - the fetcher is the fallback for any error
             if reader is not None:
                 reader.close()
             self._give_up(exc)
@@ -85,7 +84,7 @@ class ChangelogReader:
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
-        _log.info("changelogs are read record by record, which takes longer: %s", reason)
+        _log.info("Changelogs are read with the consumer, which is slower: %s", reason)
 
     def _close_reader(self) -> None:
         reader = self._opened()

@@ -1,8 +1,8 @@
-"""The metrics of consumers, producers and admin clients: librdkafka's statistics, under the names of Kafka's clients.
+"""The metrics of consumers, producers and admin clients: librdkafka's statistics under the names of Kafka's clients.
 
-librdkafka tells them every `statistics.interval.ms` (10 s unless the client's settings say otherwise, 0: never), to whoever polls
-the client. A client that nobody polls would keep them all: `RangeFetcher.serve` polls consumers that rest, `Admin` polls with its
-questions. Only what means the same as in Kafka's clients has a name here.
+librdkafka reports statistics every `statistics.interval.ms` (10 s by default, 0: never) when the client is polled. An idle
+client would queue them: `RangeFetcher.serve` polls idle consumers, and `Admin` polls before requests. Only statistics with the
+same meaning as in Kafka's clients are included.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SUMMED = frozenset({"connection-count", "buffer-available-bytes", "buffer-total
 
 
 class Reading(NamedTuple):
-    """A number of one client: its group, name and further tags. A total counts from when the client was opened."""
+    """One number of one client with its group, name and tags. A total counts since the client was opened."""
 
     group: str
     name: str
@@ -37,9 +37,9 @@ class Reading(NamedTuple):
 
 
 class ClientMetrics:
-    """Takes what the clients of one client id tell into a registry; several clients may share an id, each with its own part.
+    """Adds the statistics of one client id to a registry. Clients that share an id are distinguished by `part`.
 
-    Where `deferred`, what is told waits for `read_pending`: any thread may poll a client, and only one may change the registry.
+    If `deferred`, statistics wait for `read_pending`: any thread may poll a client, but only one may change the registry.
     """
 
     def __init__(self, registry: Metrics, kind: str, client_id: str, *, deferred: bool = False) -> None:
@@ -51,18 +51,20 @@ class ClientMetrics:
         self._gauges: dict[MetricName, dict[str, float]] = {}
 
     def settings(self, given: Mapping[str, Any], part: str = "") -> dict[str, Any]:
-        """The settings of a client with which it tells its statistics; one that is opened anew takes its part's place."""
+        """Return the client's settings with a statistics callback. A client that is opened again replaces the numbers of its
+        `part`.
+        """
         interval = given.get(_INTERVAL, _INTERVAL_MS)
         if int(interval) <= 0:
             return dict(given)
         return {**given, _INTERVAL: interval, "stats_cb": partial(self._take, part, given.get("stats_cb"))}
 
     def close(self) -> None:
-        """Take the client's metrics out of the registry."""
+        """Remove the client's metrics from the registry."""
         self._registry.remove_with_tags({"client-id": self._client_id})
 
     def read_pending(self) -> None:
-        """Take in what was told last."""
+        """Add the latest reported statistics."""
         for part in list(self._waiting):
             self._read(part, self._waiting.pop(part))
 
@@ -70,16 +72,16 @@ class ClientMetrics:
         if others is not None:
             others(text)
         if self._deferred:
-            self._waiting[part] = text  # totals count from the beginning: what was told before is in it
+            self._waiting[part] = text  # totals are cumulative, so an unread report can be replaced
         else:
             self._read(part, text)
 
     def _read(self, part: str, text: str) -> None:
-        """An error here would be raised by whoever polls the client, in the midst of a turn."""
+        """Never raise: the error would reach the caller of the client's `poll` during a batch."""
         try:
             found = list(readings(self._kind, json.loads(text)))
         except (ValueError, TypeError, KeyError, AttributeError) as exc:
-            _log.debug("the statistics of %s cannot be read: %s", self._client_id, exc)
+            _log.debug("The statistics of %s cannot be read: %s", self._client_id, exc)
             return
         for values in self._gauges.values():
             values.pop(part, None)
@@ -104,7 +106,7 @@ class ClientMetrics:
             )
             self._registry.add(sensor, name, measure_total)
             self._registry.add(sensor, self._name(reading, "-rate", "The number of {} per second"), measure_total_rate)
-        grown = reading.value - before if reading.value >= before else reading.value  # a client that was opened anew begins at 0
+        grown = reading.value - before if reading.value >= before else reading.value  # the total of a reopened client begins at 0
         if grown:
             sensor.record(grown)
 
@@ -122,7 +124,7 @@ class ClientMetrics:
 
 
 def _together(values: Mapping[str, float], name: str) -> float:
-    """One number for all clients of an id."""
+    """Combine the values of all clients with one id: the sum, the mean for `-avg`, else the maximum."""
     found = [value for value in values.values() if not math.isnan(value)] or [0.0 if name in _SUMMED else math.nan]
     if name in _SUMMED:
         return sum(found)
@@ -130,7 +132,7 @@ def _together(values: Mapping[str, float], name: str) -> float:
 
 
 def readings(kind: str, stats: Mapping[str, Any]) -> Iterator[Reading]:
-    """What a client's statistics say, by Kafka's names."""
+    """Yield a client's statistics under Kafka's names."""
     brokers = [broker for broker in stats.get("brokers", {}).values() if broker.get("nodeid", -1) >= 0]
     yield from _network(f"{kind}-metrics", stats, list(stats.get("brokers", {}).values()))
     for broker in brokers:
@@ -202,7 +204,7 @@ def _producer(stats: Mapping[str, Any], brokers: list[Any]) -> Iterator[Reading]
 def _window(
     group: str, name: str, tags: tuple[tuple[str, str], ...], windows: list[Mapping[str, Any]], divisor: int
 ) -> Iterator[Reading]:
-    """Mean and maximum of what librdkafka measured since it last told; not a number where that is nothing, as in Kafka."""
+    """Yield mean and maximum of a librdkafka window. Both are NaN if nothing was measured, as in Kafka."""
     counted = [window for window in windows if window.get("cnt", 0)]
     times = sum(window["cnt"] for window in counted)
     mean = sum(window["sum"] for window in counted) / times / divisor if times else math.nan

@@ -1,4 +1,4 @@
-"""`default.client.supplier`: the user's hook where the Kafka clients are made."""
+"""`default.client.supplier`: a user class that creates the Kafka clients."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from penstock.config.objects import imported_for, instance_for
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import ConfigError
+from penstock.import_paths import imported_for, instance_for
 
 CLIENT_SUPPLIER = "default.client.supplier"
 _IN_SETTINGS = "penstock.client.supplier"
@@ -19,36 +19,36 @@ _ALLOWED = "give a KafkaClientSupplier, its class, or its import path ('package.
 
 
 class KafkaClientSupplier:
-    """Makes the clients of librdkafka that an application uses. Override what should be made differently.
+    """Creates the librdkafka clients of an application. Override a method to change one.
 
-    Each method gets the settings in librdkafka's names and returns a client of `confluent_kafka`, or of a subclass. Clients are
-    made on Spark's executors too: a supplier has to pickle, or is given by its import path. The membership in the group and the
-    reader of changelogs do not go through librdkafka, and so not through the supplier.
+    Each method gets settings with librdkafka's names and returns a client of `confluent_kafka` or of a subclass. Spark's
+    executors create clients too, so a supplier must be picklable or given by its import path. The group member and the direct
+    changelog reader do not use the supplier.
     """
 
     def get_producer(self, config: dict[str, Any]) -> Producer:
-        """The producer of a stream thread."""
+        """Return the producer of a stream thread."""
         return Producer(config)
 
     def get_consumer(self, config: dict[str, Any]) -> Consumer:
-        """A consumer of input topics."""
+        """Return a consumer of input topics."""
         return Consumer(config)
 
     def get_restore_consumer(self, config: dict[str, Any]) -> Consumer:
-        """A consumer that restores stores from their changelogs."""
+        """Return a consumer that restores stores from their changelogs."""
         return Consumer(config)
 
     def get_global_consumer(self, config: dict[str, Any]) -> Consumer:
-        """A consumer of global stores."""
+        """Return a consumer of global stores."""
         return Consumer(config)
 
     def get_admin(self, config: dict[str, Any]) -> AdminClient:
-        """An admin client."""
+        """Return an admin client."""
         return AdminClient(config)
 
 
 def client_supplier(config: Mapping[str, Any]) -> Any:
-    """The configured supplier, or None."""
+    """Return the configured supplier, or None."""
     given = config.get(CLIENT_SUPPLIER)
     if given is None:
         return None
@@ -62,13 +62,13 @@ def client_supplier(config: Mapping[str, Any]) -> Any:
 
 
 def with_supplier(config: StreamsConfig, settings: dict[str, Any], consumer: str = "get_consumer") -> dict[str, Any]:
-    """Settings that `open_client` opens with the configured supplier; `consumer` names its method for a consumer."""
+    """Add the configured supplier to settings for `open_client`. `consumer` is the supplier's method for a consumer."""
     supplier = client_supplier(config)
     return settings if supplier is None else {**settings, _IN_SETTINGS: (supplier, consumer)}
 
 
 def supplied_client(what: str, settings: dict[str, Any]) -> Any:
-    """The supplier's method for a client, which is taken out of the settings; None without a supplier."""
+    """Remove the supplier from the settings and return its method for this client, or None without a supplier."""
     supplier, consumer = settings.pop(_IN_SETTINGS, (None, ""))
     if supplier is None:
         return None

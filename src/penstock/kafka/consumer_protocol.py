@@ -1,6 +1,6 @@
-"""The user data in what Kafka's consumer protocol carries, taken out with care: the bytes may be anybody's.
+"""Extract the user data from Kafka's consumer protocol. The bytes are not trusted.
 
-kafka-python's own decoding raises one of many exceptions for bytes that are none, in the middle of the leader's work.
+kafka-python's decoder raises many kinds of exceptions for malformed bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _INT32 = struct.Struct(">i")
 
 
 def subscription_user_data(raw: bytes) -> bytes:
-    """What a member has to tell: after the version come topics, then user data. ValueError where that is not so."""
+    """Return a member's user data, which follows version and topics. Raises ValueError for malformed bytes."""
     reader = _Reader(raw)
     reader.version()
     for _ in range(reader.count()):
@@ -21,7 +21,7 @@ def subscription_user_data(raw: bytes) -> bytes:
 
 
 def assignment_user_data(raw: bytes) -> bytes:
-    """What a member is given: after the version come topics with partitions, then user data. ValueError where that is not so."""
+    """Return an assignment's user data, which follows version, topics and partitions. Raises ValueError for malformed bytes."""
     reader = _Reader(raw)
     reader.version()
     for _ in range(reader.count()):
@@ -38,7 +38,7 @@ class _Reader:
         return self._number(_INT16)
 
     def count(self) -> int:
-        """How many things follow; each has at least two bytes, so there are no more than bytes."""
+        """Read a number of entries. Each has at least two bytes, so the number is bounded by the size."""
         found = self._number(_INT32)
         if not 0 <= found <= len(self._raw):
             raise ValueError(f"{found} is not a number of entries in {len(self._raw)} bytes")

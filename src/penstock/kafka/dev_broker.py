@@ -1,4 +1,4 @@
-"""A real single-node Kafka (KRaft) for development and tests: no Docker, no Maven, no mock."""
+"""A real single-node Kafka (KRaft) for development and tests, without Docker or Maven."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.kafka.broker_jars import broker_class_path
 from penstock.kafka.guard import GuardedProcess
 
 _HOST = "127.0.0.1"
-_FORMAT_SECONDS = 120.0  # it takes one
+_FORMAT_SECONDS = 120.0  # it takes about 1 s
 
 _SERVER = {
     "process.roles": "broker,controller",
@@ -37,7 +37,7 @@ _SERVER = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # A killed broker comes back under the same id only when its old session has run out: 2 s instead of 9.
+    # A killed broker can register again only after its old session has expired: 2 s instead of 9.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
     "auto.create.topics.enable": "false",
@@ -57,17 +57,17 @@ rootLogger.appenderRef.file.ref = file
 
 
 class DevBroker:
-    """A Kafka broker of your own, on this machine, for as long as you need it.
+    """A Kafka broker on this machine.
 
-    Also a context manager. Without `data_dir` its data live in a temporary folder that goes when it stops; with one, a
-    broker that was stopped or killed goes on from there. `overrides` are settings of Kafka's `server.properties`; the
-    environment's `KAFKA_OPTS` are options of its Java.
+    Also a context manager. Without `data_dir` its data are in a temporary folder, which `stop` removes. With `data_dir`, a
+    broker that was stopped or killed continues with its data. `overrides` are settings of Kafka's `server.properties`; the
+    environment variable `KAFKA_OPTS` has options for its JVM.
 
         with DevBroker() as broker:
             KafkaStreams(topology, {"application.id": "demo", "bootstrap.servers": broker.bootstrap_servers})
     """
 
-    # What the brokers of a cluster have to agree on, or have less of; see dev_cluster.py.
+    # Overridden for the brokers of a cluster, see dev_cluster.py.
     _controller, _cluster_id, _heap = 0, "", "768m"
 
     def __init__(
@@ -83,20 +83,20 @@ class DevBroker:
     def bootstrap_servers(self) -> str:
         """`host:port` for `bootstrap.servers`."""
         if self._port == 0:
-            raise BrokerError("the development broker has no address yet: call start() first")
+            raise BrokerError("the development broker has no address yet. Call start() first")
         return f"{_HOST}:{self._port}"
 
     @property
     def is_running(self) -> bool:
-        """Whether the broker's process is alive."""
+        """True while the broker's process is alive."""
         return self._process is not None and self._process.is_running
 
     def start(self, timeout: float = 60.0) -> DevBroker:
-        """Start the broker and return when it answers; a second call while it runs does nothing.
+        """Start the broker and return when it answers. Does nothing if the broker runs.
 
         1. Find the jars (downloaded on a user's first start) and two free ports.
-        2. Format the data folder unless it has been used before.
-        3. Start the broker, guarded so that it ends with this process.
+        2. Format the data folder, unless it was used before.
+        3. Start the broker. A guard ends it with this process.
         4. Wait until it answers.
         """
         if not self.is_running:
@@ -109,7 +109,7 @@ class DevBroker:
         return self
 
     def _begin(self) -> None:
-        """The first three steps of a start."""
+        """Run the steps 1 to 3 of a start."""
         class_path = broker_class_path()
         self._port = self._port or free_port()
         if self._data_dir is None:
@@ -120,7 +120,7 @@ class DevBroker:
         self._process = self._launch(class_path, properties)
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Stop cleanly, by force after `timeout`; temporary data are removed."""
+        """Stop cleanly, or by force after `timeout`. Temporary data are removed."""
         if self._process is not None:
             self._process.stop(timeout)
             self._process = None
@@ -129,7 +129,7 @@ class DevBroker:
             self._data_dir = None if self._temporary else self._data_dir
 
     def kill(self) -> None:
-        """End the broker at once, as a crash would; `start()` goes on from its data."""
+        """Kill the broker, as a crash would. `start()` continues with its data."""
         if self._process is not None:
             self._process.kill()
             self._process = None
@@ -164,29 +164,29 @@ class DevBroker:
         if (properties.parent / "data" / "meta.properties").exists():
             return
         cluster_id = self._cluster_id or new_cluster_id()
-        # Interpreted and first-tier code only: half the time for a program that runs a second.
+        # Without optimised compilation: half the time for a program that runs for a second.
         command = [*_java(properties.parent), "-XX:TieredStopAtLevel=1", "-cp", class_path, "kafka.tools.StorageTool"]
         formatting = [*command, "format", f"--cluster-id={cluster_id}", "-c", str(properties)]
         try:
-            done = subprocess.run(  # noqa: S603 - java of the PATH, with settings of whoever starts the broker
+            done = subprocess.run(  # noqa: S603 - java of the PATH, with the caller's settings
                 formatting, capture_output=True, text=True, check=False, timeout=_FORMAT_SECONDS
             )
         except subprocess.TimeoutExpired as exc:
             raise BrokerError(
-                f"the development broker has not formatted {properties.parent / 'data'} within {_FORMAT_SECONDS:.0f} s"
+                f"Formatting {properties.parent / 'data'} for the development broker took longer than {_FORMAT_SECONDS:.0f} s"
             ) from exc
         if done.returncode != 0:
             said = "\n".join(line for line in done.stderr.strip().splitlines() if not line.startswith("\tat "))
-            raise BrokerError(f"the development broker could not format {properties.parent / 'data'}: {said[-500:]}")
+            raise BrokerError(f"Formatting {properties.parent / 'data'} for the development broker failed: {said[-500:]}")
 
     def _launch(self, class_path: str, properties: Path) -> GuardedProcess:
         command = [*_java(properties.parent), f"-Xmx{self._heap}", "-cp", class_path, "kafka.Kafka", str(properties)]
         return GuardedProcess(command, properties.parent / "broker.out")
 
     def _wait_until_it_answers(self, deadline: float) -> None:
-        """The last step of a start."""
+        """Wait for an answer: step 4 of a start."""
         if self._overrides.get("listener.security.protocol.map"):
-            answers = self._port_is_open  # a secured listener: only its clients know how to ask it
+            answers = self._port_is_open  # a secured listener needs a client with its settings
         else:
             admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "reconnect.backoff.max.ms": 100})
 
@@ -208,26 +208,25 @@ class DevBroker:
     def _last_words(self) -> str:
         assert self._data_dir is not None
         written = "\n".join(path.read_text(errors="replace")[-800:] for path in self._data_dir.glob("broker.*"))
-        return written.strip() or "it said nothing"
+        return written.strip() or "it logged nothing"
 
 
 def _java(folder: Path) -> list[str]:
     java = shutil.which("java")
     if java is None:
         raise BrokerError("the development broker needs Java 17 or newer on the PATH")
-    options = shlex.split(os.environ.get("KAFKA_OPTS", ""))  # as Kafka's own scripts take them
-    # Native libraries are unpacked into the JVM's temporary folder: those of a broker that is killed go with its data.
+    options = shlex.split(os.environ.get("KAFKA_OPTS", ""))  # as in Kafka's own scripts
+    # The JVM unpacks native libraries into its temporary folder, so a killed broker's are removed with its data.
     folders = (f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder / 'tmp'}")
     return [java, *folders, *options]
 
 
 def new_cluster_id() -> str:
-    """What Kafka calls a random UUID."""
+    """Return a random UUID in Kafka's format."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         port: int = probe.getsockname()[1]

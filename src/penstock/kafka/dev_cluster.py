@@ -1,4 +1,4 @@
-"""Several real Kafka brokers that replicate each other, for tests in which the death of a broker is an ordinary event."""
+"""Several Kafka brokers that replicate each other, for tests with broker failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HOST = "127.0.0.1"
 _REPLICATED = {
     "auto.leader.rebalance.enable": "true",
     "leader.imbalance.check.interval.seconds": "30",
-    "broker.session.timeout.ms": "6000",  # a single broker has 2 s; here a busy machine would fence those that are well
+    "broker.session.timeout.ms": "6000",  # a single broker has 2 s; on a busy machine that would fence healthy brokers
     "num.network.threads": "2",
     "num.io.threads": "4",
     "log.cleaner.threads": "1",
@@ -26,7 +26,7 @@ _REPLICATED = {
 
 
 class _Member(DevBroker):
-    """One broker of a cluster, which is also one of its controllers."""
+    """One broker of a cluster, which is also a controller."""
 
     _heap = "320m"
 
@@ -35,20 +35,19 @@ class _Member(DevBroker):
         self._controller, self._cluster_id = controller, cluster_id
 
     def begin(self) -> None:
-        """Start, and do not wait: none answers before most are there."""
+        """Start without waiting: no broker answers before a majority runs."""
         self._begin()
 
     def wait(self, deadline: float) -> None:
-        """Until it answers."""
         self._wait_until_it_answers(deadline)
 
 
 class DevCluster:
-    """Kafka brokers of your own, on this machine: three of them, unless you say otherwise, each a process.
+    """Kafka brokers on this machine, three by default, each a process.
 
-    Topics have a replica on each broker and take writes while all but one of them are there (`min.insync.replicas`), so one
-    broker of three can be away without anybody noticing. Otherwise it is like a `DevBroker`: a context manager, with its data
-    in a temporary folder or in `data_dir`, and settings of Kafka's `server.properties` in `overrides`.
+    Topics have a replica on each broker and accept writes while at most one broker is missing (`min.insync.replicas`).
+    Otherwise like `DevBroker`: a context manager, with data in a temporary folder or in `data_dir`, and settings of Kafka's
+    `server.properties` in `overrides`.
 
         with DevCluster() as cluster:
             KafkaStreams(topology, {"application.id": "demo", "bootstrap.servers": cluster.bootstrap_servers}).start()
@@ -82,21 +81,21 @@ class DevCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """All brokers, for `bootstrap.servers`."""
+        """The addresses of all brokers."""
         return ",".join(member.bootstrap_servers for member in self._members)
 
     @property
     def brokers(self) -> Sequence[DevBroker]:
-        """The brokers one by one."""
+        """The brokers, one by one."""
         return tuple(self._members)
 
     @property
     def running(self) -> list[int]:
-        """Which brokers are alive, counted from 0."""
+        """Return the running brokers, counted from 0."""
         return [number for number, member in enumerate(self._members) if member.is_running]
 
     def start(self, timeout: float = 120.0) -> DevCluster:
-        """Start the brokers that do not run and return when all of them answer."""
+        """Start the brokers that do not run. Returns when all answer."""
         missing = [member for member in self._members if not member.is_running]
         deadline = time.monotonic() + timeout
         try:
@@ -112,16 +111,16 @@ class DevCluster:
         return self
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Stop all brokers cleanly, by force after `timeout`; temporary data are removed."""
-        with ThreadPoolExecutor(len(self._members)) as threads:  # the last ones alone have no controller to ask
+        """Stop all brokers cleanly, or by force after `timeout`. Temporary data are removed."""
+        with ThreadPoolExecutor(len(self._members)) as threads:  # in parallel: the last brokers alone have no controller
             list(threads.map(lambda member: member.stop(timeout), self._members))
         if self._temporary:
             shutil.rmtree(self._data_dir, ignore_errors=True)
 
     def kill(self, number: int) -> None:
-        """End a broker at once, as a crash would; `start()` lets it go on from its data."""
+        """Kill a broker, as a crash would. `start()` continues with its data."""
         if not 0 <= number < len(self._members):
-            raise BrokerError(f"there is no broker {number} in a development cluster of {len(self._members)}, counted from 0")
+            raise BrokerError(f"Broker {number} does not exist: the development cluster has {len(self._members)}, counted from 0")
         self._members[number].kill()
 
     def __enter__(self) -> DevCluster:
@@ -136,7 +135,7 @@ class DevCluster:
 
 
 def cluster_settings(controllers: Sequence[int]) -> dict[str, str]:
-    """What all brokers of a cluster have in common: who votes, and how much is replicated.
+    """Return the settings that all brokers of a cluster share: controllers and replication.
 
     >>> settings = cluster_settings([9093, 9094, 9095])
     >>> settings["controller.quorum.voters"]
@@ -159,7 +158,6 @@ def cluster_settings(controllers: Sequence[int]) -> dict[str, str]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """So many different ports."""
     found: set[int] = set()
     while len(found) < count:
         found.add(free_port())

@@ -1,6 +1,7 @@
-"""A member that was cut off from its brokers comes back as another one, and takes its leave for the one it was.
+"""Leave the group under old member ids.
 
-The group would wait for the old one otherwise, until its session ends.
+A member that loses its connection joins again under a new id. Without a leave request the group waits for the old id until its
+session ends.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from penstock.kafka.fenced_commit import REFUSED_FOR_NOW, milliseconds_left
 
 
 async def leave_for(coordinator: Any, members: Iterable[str], seconds: float) -> None:
-    """Have these members of the group leave it, on the client's loop; whoever is no member any more is fine.
+    """Remove these members from the group, on the client's loop. Unknown members are ignored.
 
-    Brokers that cannot do so for so long, or do not answer, are left alone with it: nobody stays out of a group for it.
-    KafkaError where a connection is lost.
+    Gives up after `seconds` or if the brokers do not answer: the member joins anyway. Raises KafkaError if the connection is
+    lost.
     """
     until = time.monotonic() + seconds
     leaving = [LeaveGroupRequest.MemberIdentity(member_id=member, reason="its connection was lost") for member in members]
     if not leaving:
         return
-    # The first is named twice: old brokers know only one.
+    # The first member is named twice: old brokers read the single field only.
     request = LeaveGroupRequest(group_id=coordinator.group_id, member_id=leaving[0].member_id, members=leaving)
     while milliseconds_left(until) and await coordinator.ensure_coordinator_ready_async(timeout_ms=milliseconds_left(until)):
         sent = coordinator._manager.send(request, node_id=coordinator.coordinator_id)

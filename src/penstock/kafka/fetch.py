@@ -1,4 +1,4 @@
-"""Read exact offset ranges of topic partitions, inside the process that needs them."""
+"""Read exact offset ranges of topic partitions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from penstock.kafka.clients import FETCH_BYTES, open_client, refused
 
 _log = logging.getLogger(__name__)
 
-# Below this many records a range is read with the consumer that does not prefetch: 3 ms instead of 26.
+# Shorter ranges are read with the consumer that does not prefetch: 3 ms instead of 26.
 _SHORT = 2_000
 
 MOST_BYTES: Final = 64 << 20
-"""How much of what was unpacked is taken from librdkafka for one batch of a stream thread."""
+"""The largest number of decompressed bytes that one batch of a stream thread takes from librdkafka."""
 
 AHEAD_KIB: Final = 16 << 10
-"""How much of what was unpacked may wait in librdkafka before it fetches more."""
+"""The number of decompressed bytes that librdkafka queues before it stops fetching."""
 
 _SHORT_READS = {
     "queued.min.messages": 1,
@@ -42,15 +42,15 @@ _SHORT_READS = {
 _LONG_READS = {
     "queued.min.messages": 100_000,
     "queued.max.messages.kbytes": AHEAD_KIB,
-    "fetch.wait.max.ms": 10,  # while a broker waits at the end of one log, nothing of the next is fetched: 240 -> 130 ms
+    "fetch.wait.max.ms": 10,  # fetches of the next log wait while a broker holds a fetch at the end of another: 240 -> 130 ms
     "fetch.queue.backoff.ms": 5,
     "fetch.message.max.bytes": FETCH_BYTES,
     "fetch.max.bytes": FETCH_BYTES,
 }
-# So many messages of partitions that are not asked for are kept; more are fetched again when their turn comes.
+# Messages kept of partitions that were not asked for. Beyond this number they are fetched again when needed.
 _MOST_AHEAD = 200_000
 
-# A turn that waits for one partition does nothing for the others: less for one that did not move the last time.
+# Waiting for one partition delays the others, so a partition that delivered nothing last time is waited for less.
 _PATIENCE, _LITTLE_PATIENCE = 10.0, 1.0
 
 _OF_THE_CONNECTION = (
@@ -62,11 +62,11 @@ _OF_THE_CONNECTION = (
     KafkaError._AUTHENTICATION,
 )
 
-# A batch of unknown kind, with a wrong checksum, or that cannot be decompressed (zstd: to receive.message.max.bytes at most).
+# A batch of an unknown format, with a wrong checksum, or that cannot be decompressed (zstd: up to receive.message.max.bytes).
 _OF_A_BATCH = (KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._NOT_IMPLEMENTED)
 
 BatchEnd = Callable[[TopicPartition, int], int]
-"""Returns the offset behind the batch that holds an offset of a partition."""
+"""Returns the offset after the batch that contains an offset of a partition."""
 
 
 _first, _second = itemgetter(0), itemgetter(1)
@@ -85,10 +85,9 @@ class FetchRange(NamedTuple):
 
 
 class Short(NamedTuple):
-    """A range that could not be read to its end: how far it was read, and why not further.
+    """A range that was not read to its end: the next offset, and the reason.
 
-    `out_of_range` says that the log does not have the offset (any more): to wait does not help. `is_enough` says that the rest
-    was left for another call.
+    `out_of_range`: the log does not have the offset, so waiting is useless. `is_enough`: the size limit was reached.
     """
 
     offset: int
@@ -98,7 +97,7 @@ class Short(NamedTuple):
 
 
 class StuckPartitionsError(BrokerError):
-    """Ranges that could not be read to their ends in time; the others have been."""
+    """Some ranges were not read to their ends in time. The other ranges were."""
 
     def __init__(self, message: str, short: Mapping[TopicPartition, Short] | None = None) -> None:
         super().__init__(message)
@@ -106,17 +105,17 @@ class StuckPartitionsError(BrokerError):
 
 
 class OffsetOutOfRangeError(BrokerError):
-    """Positions that are not in their logs (any more): offsets are read anew, and the reset policy decides."""
+    """Positions outside their logs. The offsets are read again, and the reset policy decides."""
 
 
 class RangeFetcher:
-    """Reads offset ranges; keeps its consumers open from call to call.
+    """Reads offset ranges. Keeps its consumers open between calls.
 
-    A range ends where its last offset does, whether or not a record is there: transaction markers, aborted and
-    compacted records leave gaps. All of them are read to their ends, or `fetch` raises.
+    A range ends at its last offset, even if no record is there: transaction markers, aborted and compacted records leave gaps.
+    `fetch` reads all ranges to their ends or raises.
 
-    A batch that cannot be read is skipped, and noted with the columns of its partition (`RawBatch.unreadable`). Without
-    `batch_end`, which finds its end, `fetch` raises.
+    An unreadable batch is skipped and listed in the columns of its partition (`RawBatch.unreadable`). Without `batch_end`,
+    which finds its end, `fetch` raises.
     """
 
     def __init__(
@@ -136,16 +135,16 @@ class RangeFetcher:
         self._opened_at = -math.inf
 
     def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawBatch]:
-        """All records of the ranges, in offset order per partition; without their headers, if nobody looks at them.
+        """Return all records of the ranges, in offset order per partition, with headers if `headers`.
 
-        A long read goes on fetching when it is done: what comes next is likely to be read next. A short one, or `rest`, ends it.
+        After a long read the consumer prefetches the following records until a short read or `rest`.
         """
         found, short = self._read(ranges, headers)
         _refuse_short(short)
         return found
 
     def parts(self, ranges: Sequence[FetchRange]) -> Iterator[tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, int]]]:
-        """The same in parts of about `MOST_BYTES`: the records of each partition, and the offset behind them."""
+        """Yield the ranges in parts of about `MOST_BYTES`: the records of each partition, and its next offset."""
         left = {TopicPartition(r.topic, r.partition): r for r in ranges}
         while left:
             found, short = self._read(list(left.values()), most_bytes=MOST_BYTES)
@@ -154,7 +153,7 @@ class RangeFetcher:
             left = {partition: left[partition]._replace(start=at.offset) for partition, at in short.items()}
 
     def expect(self, next_range: FetchRange) -> None:
-        """Begin to fetch what will be asked for next, if that is a long read; it waits in the consumer until then."""
+        """Prefetch a long range. The records wait in the consumer."""
         if next_range.end - next_range.start > _SHORT:
             self._long = self._long or self._reader(_LONG_READS)
             self._long.expect(TopicPartition(next_range.topic, next_range.partition), next_range.start)
@@ -182,24 +181,24 @@ class RangeFetcher:
                 self._short.rest()
         silent = [partition for partition, at in short.items() if at.offset == wanted[partition].start and not at.out_of_range]
         if len(silent) == len(wanted) and time.monotonic() > self._opened_at + self._timeout:
-            # Not a record of any: librdkafka may have forgotten all brokers (its issue 5301), and would for ever.
+            # No record of any partition: librdkafka may have forgotten all brokers (librdkafka issue 5301), which only a new
+            # client cures.
             self.close()
         return found, short
 
     def rest(self) -> None:
-        """Fetch nothing until the next call."""
+        """Stop fetching until the next call."""
         if self._long is not None:
             self._long.rest()
 
     def serve(self) -> None:
-        """Let consumers that rest tell their statistics; those that read do it by themselves."""
+        """Poll idle consumers for their statistics. Active consumers report them by themselves."""
         if self._metrics is not None:
             for reader in (self._short, self._long):
                 if reader is not None and reader.rests:
                     reader.consumer.poll(0)
 
     def close(self) -> None:
-        """Close the consumers."""
         for reader in (self._short, self._long):
             if reader is not None:
                 close_within("a consumer", reader.consumer.close)
@@ -214,10 +213,10 @@ class RangeFetcher:
 
 
 class LenientFetcher(RangeFetcher):
-    """Reads what it can: a partition that does not move holds up itself only.
+    """Reads as much as possible. A partition without progress delays only itself.
 
-    What is missing is remembered until it is asked for. A turn waits so long for it; after that others come first.
-    Behind about `most_bytes` the rest is missing as well.
+    Incomplete ranges are kept until `take_short`. A partition that delivered nothing is waited for at most a second the next
+    time. After about `most_bytes` the remaining ranges are incomplete as well.
     """
 
     def __init__(
@@ -233,34 +232,34 @@ class LenientFetcher(RangeFetcher):
         self._missed: dict[TopicPartition, Short] = {}
 
     def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawBatch]:
-        """The records of the ranges, as far as they come."""
+        """Return the records of the ranges that arrived."""
         found, short = self._read(ranges, headers, self._most_bytes)
         self._missed.update(short)
         self._slow = (self._slow - found.keys()) | short.keys()
         return found
 
     def take_short(self) -> dict[TopicPartition, Short]:
-        """The ranges that were not read to their ends since this was last asked."""
+        """Return the ranges that were not read to their ends since the last call."""
         missed, self._missed = self._missed, {}
         return missed
 
 
 class _Reader:
-    """One consumer, which is assigned where the last read ended: a read that goes on there finds what was fetched meanwhile."""
+    """One consumer, assigned where its last read ended, so that a read that continues there finds prefetched records."""
 
     def __init__(self, consumer: Consumer, timeout: float, batch_end: BatchEnd | None = None) -> None:
         self.consumer = consumer
         self._timeout, self._batch_end = timeout, batch_end
         self._next: dict[TopicPartition, int] = {}
-        """Which partitions are assigned, and where the last read of each ended."""
+        """The assigned partitions and the offsets at which their last reads ended."""
         self._ahead: dict[TopicPartition, list[Message]] = {}
-        """What came of partitions beyond the end of the last read."""
+        """Messages that arrived beyond the end of the last read."""
         self._reached: dict[TopicPartition, int] = {}
-        """The end of a partition, where the consumer has come to it."""
+        """The end of each log that the consumer has reached."""
         self._lost: dict[TopicPartition, str] = {}
-        """Partitions whose logs do not have what is read, and why."""
+        """Partitions whose logs do not have the requested offset, with the reason."""
         self._unreadable: dict[TopicPartition, tuple[int, str]] = {}
-        """Where batches begin that cannot be read, and why not; the consumer goes no further."""
+        """The first offset of an unreadable batch, with the reason. The consumer does not pass it."""
         self._headers = True
 
     def read(
@@ -270,9 +269,9 @@ class _Reader:
         headers: bool = True,
         most_bytes: float = math.inf,
     ) -> tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, Short]]:
-        """The records of the ranges, and those that were not read to their ends because nothing came in time.
+        """Return the records of the ranges, and the ranges that were not read to their ends in time.
 
-        Those that are known to be slow are not waited for as long.
+        Slow partitions are waited for less.
         """
         found = {partition: RawBatch(*partition, [], [], [], []) for partition in wanted}
         self._lost, self._unreadable, self._headers = {}, {}, headers
@@ -286,17 +285,17 @@ class _Reader:
         return found, short
 
     def expect(self, partition: TopicPartition, start: int) -> None:
-        """Fetch from an offset on, before somebody reads there."""
+        """Prefetch from an offset."""
         if self._next.get(partition) != start:
             self._assign({partition: start})
 
     @property
     def rests(self) -> bool:
-        """Whether nothing is assigned, so that a poll gives no record."""
+        """Return True if nothing is assigned, so that a poll returns no record."""
         return not self._next
 
     def rest(self) -> None:
-        """Fetch nothing until the next read, which begins anew."""
+        """Stop fetching until the next read."""
         if self._next:
             self.consumer.unassign()
             self._next, self._ahead, self._reached = {}, {}, {}
@@ -310,21 +309,22 @@ class _Reader:
     ) -> dict[TopicPartition, Short]:
         elsewhere = {partition: r.start for partition, r in wanted.items() if self._next.get(partition) != r.start}
         if 0 < len(elsewhere) < len(wanted) and elsewhere.keys().isdisjoint(self._next):
-            # What was fetched of the others stays, as when the topics inside a foreign-key join get their first records.
+            # Keep what was prefetched of the other partitions, as when the topics of a foreign-key join get their first
+            # records.
             self._next |= elsewhere
             self.consumer.incremental_assign([ClientPartition(*partition, start) for partition, start in elsewhere.items()])
         elif elsewhere:
             self._assign({partition: r.start for partition, r in wanted.items()})
         ends = {partition: r.end for partition, r in wanted.items()}
-        missing = {partition: r.start for partition, r in wanted.items()}  # partition -> the next offset it lacks
+        missing = {partition: r.start for partition, r in wanted.items()}  # partition -> its next missing offset
         short: dict[TopicPartition, Short] = {}
         for partition in wanted:
             self._take_run(partition, self._ahead.pop(partition, []), ends, missing, found)
         moved_at, before, patience, size = time.monotonic(), -1, self._timeout, 0
         while missing:
-            # consume() waits until it has as many as it was asked for: never ask for more than can come.
+            # consume() waits until it has the requested number: never request more than can arrive.
             left = sum(ends[p] - at for p, at in missing.items())
-            if left != before:  # what comes of other partitions does not count
+            if left != before:  # messages of other partitions do not count as progress
                 moved_at, before = time.monotonic(), left
                 patience = min(self._timeout, _LITTLE_PATIENCE) if missing.keys() <= slow else self._timeout
             messages = self.consumer.consume(min(10_000, left), 0.05)
@@ -343,11 +343,11 @@ class _Reader:
                 return {**short, **{p: Short(at, f"{size} bytes came before", is_enough=True) for p, at in missing.items()}}
             if missing and time.monotonic() > moved_at + patience:
                 self._drop_finished(ends, missing)
-                reason = f"nothing arrived within {patience:.0f} s: its leader is away, or a transaction is open there"
+                reason = f"no record arrived within {patience:.0f} s: its leader is unavailable, or a transaction is open"
                 return {**short, **{partition: Short(at, reason) for partition, at in missing.items()}}
         self._next.update((partition, end) for partition, end in ends.items() if partition in self._next)
         if not any(self._ahead.values()) and self._next.items() <= self._reached.items():
-            self.rest()  # there is no more
+            self.rest()  # the end is reached
         return short
 
     def _assign(self, starts: Mapping[TopicPartition, int]) -> None:
@@ -362,9 +362,12 @@ class _Reader:
         missing: dict[TopicPartition, int],
         found: Mapping[TopicPartition, RawBatch],
     ) -> None:
-        """Move messages into the columns of their partitions, run by run: a broker answers with many of one together."""
+        """Move messages into the columns of their partitions, run by run: responses have many messages of one partition
+        together.
+        """
         stamps = list(map(Message.timestamp, messages))
-        # What is no record has no timestamp: they have to be read anyway, and errors one by one only where there may be some.
+        # Events that are no records have no timestamp. The timestamps are needed anyway, so only such batches are checked one
+        # by one.
         plain = TIMESTAMP_NOT_AVAILABLE not in map(_first, stamps)
         if len(self._next) == 1:
             (partition,) = self._next
@@ -391,7 +394,7 @@ class _Reader:
         found: Mapping[TopicPartition, RawBatch],
         stamps: Sequence[tuple[int, int]] | None = None,
     ) -> None:
-        """Take messages of one partition, with their timestamps if those are known, and keep what is beyond its end."""
+        """Add messages of one partition to its columns. Keep messages beyond the end of its range."""
         if partition not in missing:
             if messages:
                 self._ahead.setdefault(partition, []).extend(messages)
@@ -418,10 +421,10 @@ class _Reader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._reached[partition] = message.offset()
             elif error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
-                self._lost[partition] = "it is no longer in the log: deleted by retention, or the topic was made anew"
+                self._lost[partition] = "the offset is no longer in the log: retention deleted it, or the topic was recreated"
             elif error.code() in _OF_A_BATCH:
                 self._unreadable[partition] = message.offset(), error.str()
-                break  # the consumer tries it again and again
+                break  # the consumer would retry it for ever
             else:
                 _fail(error, partition)
         return records
@@ -432,10 +435,10 @@ class _Reader:
         missing: dict[TopicPartition, int],
         found: Mapping[TopicPartition, RawBatch],
     ) -> None:
-        """Note the batches that cannot be read, and go on behind them."""
+        """Record the unreadable batches and continue after them."""
         for partition, (first, reason) in self._unreadable.items():
             if partition not in missing:
-                continue  # it lies behind what is read now
+                continue  # the batch is beyond the current range
             start = max(first, missing.pop(partition))
             if start >= ends[partition]:
                 continue
@@ -451,7 +454,7 @@ class _Reader:
             self._assign(missing)
 
     def _drop_finished(self, ends: Mapping[TopicPartition, int], missing: dict[TopicPartition, int]) -> None:
-        """Take out the partitions whose position passed the end over a gap, without a record to show it."""
+        """Remove partitions whose position passed the end over a gap without records."""
         for position in self.consumer.position([ClientPartition(p.topic, p.partition) for p in missing]):
             partition = TopicPartition(position.topic, position.partition)
             if position.offset >= ends[partition]:
@@ -466,7 +469,7 @@ def append_messages(
     stamps: Sequence[tuple[int, int]] | None = None,
     with_headers: bool = True,
 ) -> None:
-    """Put messages of a partition, which have these offsets (and timestamps, if known), behind those that columns have."""
+    """Append messages of a partition with these offsets (and timestamps, if known) to its columns."""
     columns.offsets += offsets  # type: ignore[operator]
     columns.timestamps += map(_second, map(Message.timestamp, messages) if stamps is None else stamps)
     columns.keys += map(Message.key, messages)
@@ -480,9 +483,9 @@ def append_messages(
 
 
 def _headers_of(partition: TopicPartition, messages: Sequence[Message]) -> list[Any]:
-    """The headers of each message; none where the name of one is not UTF-8, which the client cannot read.
+    """Return the headers of each message, None if a header name is not UTF-8.
 
-    It says so by an exception the first time it is asked; asked again, it would hand out an object with a hole in it.
+    The client raises at the first access to such headers. A second access would return a broken object.
     """
     found: list[Any] = []
     left, broken = iter(messages), 0
@@ -495,14 +498,15 @@ def _headers_of(partition: TopicPartition, messages: Sequence[Message]) -> list[
             broken += 1
     if broken:
         _log.warning(
-            "%d records of %s between offsets %d and %d have a header whose name is not UTF-8: they are read without headers",
+            "%d records of %s between offsets %d and %d have a header whose name is not UTF-8. "
+            "These records are read without headers",
             *(broken, partition, messages[0].offset(), messages[-1].offset()),
         )
     return found
 
 
 def offsets_of(messages: Sequence[Message]) -> Sequence[int]:
-    """The offset of each message; a range where none is missing between them."""
+    """Return the offset of each message, as a range if the offsets are contiguous."""
     if messages:
         first, last = messages[0].offset(), messages[-1].offset()
         if last - first == len(messages) - 1:
@@ -511,7 +515,7 @@ def offsets_of(messages: Sequence[Message]) -> Sequence[int]:
 
 
 def end_of_run(partitions: Sequence[tuple[int, str]], start: int) -> int:
-    """Where the entries that equal the one at `start` end; runs are long, so steps double while they stay inside."""
+    """Return the end of the run of equal entries that begins at `start`. Runs are long, so the step doubles."""
     first, stop, step = partitions[start], start + 1, 1
     while partitions[stop : stop + step] == [first] * step:
         stop, step = stop + step, 2 * step
@@ -523,13 +527,13 @@ def end_of_run(partitions: Sequence[tuple[int, str]], start: int) -> int:
 def _refuse_short(short: Mapping[TopicPartition, Short]) -> None:
     if short:
         told = "; ".join(f"{partition} at offset {at.offset}: {at.reason}" for partition, at in short.items())
-        raise StuckPartitionsError(f"not all that was to be read could be read ({told})", short)
+        raise StuckPartitionsError(f"Some ranges could not be read to their ends: {told}", short)
 
 
 def _fail(error: KafkaError, partition: TopicPartition) -> None:
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
-        raise BrokerError(f"{partition} does not exist any more: the topic was deleted or recreated while the application runs")
+        raise BrokerError(f"Reading {partition} failed: the topic was deleted or recreated. Restart the application")
     if error.fatal() or not error.retriable():
         if error.code() in _OF_THE_CONNECTION:
-            return  # librdkafka reconnects by itself; the deadline decides
+            return  # librdkafka reconnects by itself, and the caller has a deadline
         raise refused(f"reading {partition}", error) from KafkaException(error)

@@ -1,11 +1,13 @@
-"""What members of the group say to each other, and whom they believe.
+"""The data that members of the group exchange, and its authentication.
 
-A member tells about itself; the leader deals out the work; each member takes its part. With a token all of this is proved: a
-member's tale by an HMAC over it and the identity that the broker knows the member under, the leader's decision by one over it,
-the receiver's identity and the generation. Who proves nothing is a stranger: it gets no work, and its address is not used. A
-decision that is not proved is refused.
+Each member describes itself, the leader assigns the tasks, and each member reads its assignment. With a token both are
+authenticated. A member's HMAC covers its data and the identity that the broker gave it. The leader's HMAC covers the
+assignment, the receiver's identity and the generation.
 
-Members name the versions they understand, and the leader speaks the highest that all of them do.
+A member without a valid proof is a stranger: it gets no tasks, and its address is not used. An assignment without a valid proof
+is refused.
+
+Members list the versions they understand. The leader uses the highest common version.
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ from penstock.printable import printable
 _log = logging.getLogger(__name__)
 
 NAME = "penstock-2"
-"""The name of the protocol among those of the group. Version 1 had another one."""
+"""The protocol's name in the group. Version 1 had another name."""
 
 DEFAULT_LIMIT = 1_048_588
-"""What a broker takes as one record of its offsets topic unless told otherwise; a group is one record."""
+"""The brokers' default limit for one record of the offsets topic. A group is one record."""
 
 _RECORD_BYTES = 1_000
 _MEMBER_BYTES = 200
@@ -39,21 +41,21 @@ AssignTasks = Callable[[Sequence[MemberInfo]], Shares]
 
 
 class RefusedError(Exception):
-    """What the leader told is not taken."""
+    """The leader's assignment is refused."""
 
 
 class StrangerError(Exception):
-    """A member is not one of the application's instances."""
+    """A member is not an instance of this application."""
 
 
 @dataclass(frozen=True)
 class JoinedMember:
-    """A member as the broker tells of it to the leader; `told` is None where its bytes are not of the consumer protocol."""
+    """A member as the broker describes it to the leader. `told` is None for bytes that are not of the consumer protocol."""
 
     identity: MemberIdentity
     told: bytes | None
     size: int = 0
-    """How many bytes the group's record has of it besides its assignment."""
+    """The member's bytes in the group's record, without its assignment."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,9 @@ class _Known:
 
 
 class GroupProtocol:
-    """Both sides of it: what this member tells and takes, and what it decides where it leads the group.
+    """Both sides of the protocol: a member's data and its assignment, and the leader's decision.
 
-    `limit()` tells how large the record of a group may be; it is asked only where that could matter.
+    `limit()` returns the largest size of a group's record. It is called only for large groups.
     """
 
     def __init__(
@@ -83,13 +85,13 @@ class GroupProtocol:
         self._info, self._assign, self._limit = info, assign, limit
         self._run = secrets.token_hex(8)
         self.shown: dict[str, Mapping[str, Sequence[int]]] = {}
-        """The partitions that each member reads, by topic, as decided last: for whoever looks at the group from outside."""
+        """The partitions of each member by topic, as last decided. Group tools show them."""
         self._warned: set[tuple[str, str]] = set()
 
-    # -- what this member tells ----------------------------------------------------------------------------------------
+    # -- a member's data ------------------------------------------------------------------------------------------------
 
     def tell(self, identity: MemberIdentity, generation: int) -> bytes:
-        """What this member tells; `generation` is the last it was part of."""
+        """Return this member's user data. `generation` is the last it belonged to."""
         body = codec.encode_member(self._info(), generation, self._run)
         return MemberFrame(
             codec.LOWEST, codec.HIGHEST, self._member_proof(identity, codec.LOWEST, codec.HIGHEST, body), body
@@ -100,10 +102,10 @@ class GroupProtocol:
             return codec.NO_PROOF
         return mac(self._keys.member, self._group, str(identity), lowest, highest, body)
 
-    # -- what the leader decides ---------------------------------------------------------------------------------------
+    # -- the leader's decision -----------------------------------------------------------------------------------------
 
     def decide(self, joined: Sequence[JoinedMember], generation: int) -> dict[str, bytes]:
-        """What each member is told, by member id; a stranger is told nothing."""
+        """Return the assignment of each member by member id. A stranger's is empty."""
         known: dict[str, _Known] = {}
         for member in joined:
             try:
@@ -119,30 +121,30 @@ class GroupProtocol:
 
     def _read(self, member: JoinedMember, generation: int) -> _Known:
         if member.told is None:
-            raise MalformedError("what it tells is not of the consumer protocol")
+            raise MalformedError("its user data is not of the consumer protocol")
         frame = MemberFrame.decode(member.told)
         proof = self._member_proof(member.identity, frame.lowest, frame.highest, frame.body)
         if self._keys is not None and not matches(frame.proof, proof):
-            raise StrangerError("it does not prove that it knows application.server.token")
+            raise StrangerError("its proof of application.server.token is missing or wrong")
         if frame.lowest > codec.HIGHEST or frame.highest < codec.LOWEST:
             raise StrangerError(
-                f"it speaks the versions {frame.lowest} to {frame.highest}, this instance {codec.LOWEST} to {codec.HIGHEST}"
+                f"it understands the versions {frame.lowest} to {frame.highest}, this instance {codec.LOWEST} to {codec.HIGHEST}"
             )
         found = _Known(*codec.decode_member(frame.body), frame.lowest, frame.highest)
         if found.generation >= generation:
-            raise StrangerError(f"it claims to be of generation {found.generation}, and this is {generation}")
+            raise StrangerError(f"it claims generation {found.generation}, but the group is at {generation}")
         if self._keys is None and found.info.host and not may_be_loopback(advertised(found.info.host)):
-            raise StrangerError(f"{found.info.host} is on another host, and there is no application.server.token")
+            raise StrangerError(f"{found.info.host} is another host, and application.server.token is not set")
         return found
 
     def _version(self, joined: Sequence[JoinedMember], known: dict[str, _Known]) -> int:
-        """The highest version that all members understand; those that understand only later ones are strangers."""
+        """Return the highest version that all members understand. Members with only later versions become strangers."""
         version = min((member.highest for member in known.values()), default=codec.HIGHEST)
         version = min(version, codec.HIGHEST)
         for member in joined:
             found = known.get(member.identity.member_id)
             if found is not None and found.lowest > version:
-                self._warn(member.identity, f"it speaks no version below {found.lowest}, and another member none above {version}")
+                self._warn(member.identity, f"its lowest version is {found.lowest}, and another member's highest is {version}")
                 del known[member.identity.member_id]
         return version
 
@@ -170,9 +172,9 @@ class GroupProtocol:
         return told
 
     def _doubles(self, known: dict[str, _Known]) -> set[str]:
-        """Members whose process id another run has that was there before: a state folder was copied.
+        """Return members whose process id belongs to an earlier member of another run: a state directory was copied.
 
-        A run that has lost its connection while it joined is there twice for a while, which is no harm.
+        A run that lost its connection while it joined has two members for a while. They are not doubles.
         """
         first: dict[str, str] = {}
         doubles = set()
@@ -182,7 +184,7 @@ class GroupProtocol:
             if known[before].run != member.run:
                 doubles.add(member_id)
                 _log.warning(
-                    "members %s and %s of group %s both have the process id %s: a state folder was copied; the second gets no "
+                    "members %s and %s of group %s both have the process id %s: a state directory was copied. The second gets no "
                     "work until it has a new id",
                     *map(printable, (before, member_id, self._group, member.info.process_id)),
                 )
@@ -194,10 +196,10 @@ class GroupProtocol:
         return mac(self._keys.leader, self._group, str(identity), generation, version, own, shared)
 
     def _check_size(self, joined: Sequence[JoinedMember], known: Mapping[str, _Known], told: dict[str, bytes]) -> None:
-        """Raise `ConfigError` if the group's record is too large because of this application's own members.
+        """Raise `ConfigError` if this application's members make the group's record too large.
 
         A group is one record of the brokers' offsets topic. The brokers refuse a record that is too large, and the group never
-        gets a generation. What strangers send is not this application's fault: it gives a warning, and this member joins again.
+        gets a generation. If only strangers make it too large, log a warning: this member joins again.
         """
         listed = [len(t) + 6 + 4 * len(numbers) for shown in self.shown.values() for t, numbers in shown.items()]
         given = [*(len(one) for one in told.values()), *listed]
@@ -207,8 +209,8 @@ class GroupProtocol:
             return
         if own > limit:
             raise ConfigError(
-                f"the group {self._group} of {len(known)} members needs a record of {own} bytes, and the brokers take {limit}: "
-                "run fewer instances, or set a larger max.message.bytes for the topic __consumer_offsets (and "
+                f"the group {self._group} of {len(known)} members needs a record of {own} bytes, but the brokers accept {limit}. "
+                "Run fewer instances, or set a larger max.message.bytes for the topic __consumer_offsets (and "
                 "replica.fetch.max.bytes with it)"
             )
         largest = max((m for m in joined if m.identity.member_id not in known), key=lambda member: member.size)
@@ -218,7 +220,7 @@ class GroupProtocol:
         )
 
     def _warn(self, identity: MemberIdentity, reason: str) -> None:
-        """Once for each member and reason: it joins again and again."""
+        """Log once for each member and reason, because members join repeatedly."""
         if (str(identity), reason) not in self._warned and len(self._warned) < _WARNINGS:
             self._warned.add((str(identity), reason))
             _log.warning(
@@ -227,24 +229,24 @@ class GroupProtocol:
                 *(repr(str(identity))[:120], self._group, printable(reason)),
             )
 
-    # -- what this member takes ----------------------------------------------------------------------------------------
+    # -- this member's assignment --------------------------------------------------------------------------------------
 
     def take(self, raw: bytes | None, identity: MemberIdentity, generation: int) -> Decision:
-        """What the leader decided for this member; RefusedError where it is malformed, or not proved to be this application's."""
+        """Return the leader's decision for this member. Raises RefusedError if it is malformed or not authenticated."""
         try:
             if not raw:
-                raise RefusedError("the leader gives it no part: it takes this instance for a stranger, or is no instance itself")
+                raise RefusedError("the leader assigned nothing: it treats this instance as a stranger, or is no instance itself")
             frame = AssignmentFrame.decode(raw)
             proof = self._leader_proof(identity, generation, frame.version, frame.own, frame.shared)
             if self._keys is not None and not matches(frame.proof, proof):
-                raise RefusedError("the leader does not prove that it knows application.server.token")
+                raise RefusedError("the leader's proof of application.server.token is missing or wrong")
             if not codec.LOWEST <= frame.version <= codec.HIGHEST:
-                raise RefusedError(f"the leader speaks version {frame.version}, this instance {codec.LOWEST} to {codec.HIGHEST}")
+                raise RefusedError(f"the leader uses version {frame.version}, this instance {codec.LOWEST} to {codec.HIGHEST}")
             return codec.decode_decision(frame.own, frame.shared)
         except MalformedError as exc:
-            raise RefusedError(f"what the leader tells is malformed: {exc}") from exc
+            raise RefusedError(f"the assignment is malformed: {exc}") from exc
 
 
 def record_size(members: Sequence[int], assignments: Sequence[int]) -> int:
-    """How large the record of a group is, about, for members and assignments of these sizes."""
+    """Return the approximate size of a group's record."""
     return _RECORD_BYTES + _MEMBER_BYTES * len(members) + sum(members) + sum(assignments)

@@ -1,6 +1,6 @@
-"""The group of an application, seen from outside: who its members are, what they work on, what they have committed.
+"""The group of an application, seen from outside: members, tasks, committed offsets.
 
-kafka-python's admin client, because librdkafka's neither shows what members tell each other nor removes one.
+This uses kafka-python's admin client: librdkafka's shows no user data of members and cannot remove members.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from penstock.kafka.consumer_protocol import assignment_user_data, subscription_
 from penstock.kafka.member_clients import open_member_client
 from penstock.kafka.member_codec import AssignmentFrame, MemberFrame
 from penstock.kafka.members import Decision, MemberInfo
+from penstock.runtime.offset_metadata import OffsetAndMetadata, from_committed
 
 _PATIENCE = 30.0
-_ANSWER_SECONDS = 90.0  # the client gives each request request.timeout.ms, 30 s unless it is told otherwise, and may need two
+_ANSWER_SECONDS = 90.0  # the client may need request.timeout.ms (30 s by default) twice
 
 
 @dataclass(frozen=True)
 class MemberStatus:
-    """One instance of the application, as the group knows it."""
+    """One instance of the application, as the group describes it."""
 
     member_id: str
     client_id: str
@@ -46,21 +47,20 @@ class MemberStatus:
 
 @dataclass(frozen=True)
 class GroupStatus:
-    """The group of an application; a state of `Dead` means there is none."""
+    """The group of an application. The state `Dead` means that it does not exist."""
 
     state: str
     members: tuple[MemberStatus, ...]
     protocol: str = ""
-    """How its members deal out the work: `stream` where they are Kafka Streams'; empty where that is not decided, or not told."""
+    """The name of the assignor: `stream` for Kafka Streams. Empty if undecided or unknown."""
 
     @property
     def exists(self) -> bool:
-        """Whether the brokers know the group."""
         return self.state != "Dead"
 
 
 class Groups:
-    """Questions to and changes of consumer groups; also a context manager."""
+    """Queries and changes consumer groups. Also a context manager."""
 
     def __init__(self, config: StreamsConfig, client_id: str) -> None:
         given = group_admin_config(config, client_id)
@@ -69,9 +69,9 @@ class Groups:
             self._client = open_member_client(KafkaAdminClient, **known)
         except ClientError as exc:
             raise BrokerError(
-                f"the brokers at {','.join(config['bootstrap.servers'])} do not answer ({exc}): check bootstrap.servers"
+                f"the brokers at {','.join(config['bootstrap.servers'])} do not answer ({exc}). Check bootstrap.servers"
             ) from exc
-        # Its own way of reading the answer fails for members whose bytes are not of the consumer protocol.
+        # The client's own decoder fails for members whose bytes are not of the consumer protocol.
         self._client._describe_groups_process_response = _described
 
     def __enter__(self) -> Groups:
@@ -81,12 +81,11 @@ class Groups:
         close_within("the group's admin client", self._client.close)
 
     def status(self, group: str) -> GroupStatus:
-        """The state of a group and its members."""
-
         def describe() -> Any:
             found = self._client.describe_groups([group])[group]
             if found["error"] is not None and GroupIdNotFoundError.__name__ not in found["error"]:
-                raise CoordinatorLoadInProgressError(found["error"])  # the client tells it in the answer, and does not ask again
+                # the client returns this error in the answer and does not retry
+                raise CoordinatorLoadInProgressError(found["error"])
             return found
 
         described = self._ask(describe, f"group {group} could not be described")
@@ -94,40 +93,49 @@ class Groups:
         return GroupStatus(described["group_state"], members, _shown(described["protocol"] or ""))
 
     def names(self) -> list[str]:
-        """The ids of all groups that the brokers let us see."""
+        """Return the ids of all visible groups."""
         found = self._ask(self._client.list_groups, "the groups could not be listed")
         return [group["group_id"] for group in found]
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
-        """All offsets the group has committed."""
+        """Return all committed offsets of a group."""
+        return {partition: some.offset for partition, some in self.committed_with_metadata(group).items()}
+
+    def committed_with_metadata(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return all committed offsets of a group with their metadata."""
         try:
             found = self._ask(lambda: self._client.list_group_offsets([group]), f"offsets of group {group} could not be read")
         except BrokerError as exc:
             if isinstance(exc.__cause__, GroupIdNotFoundError):
                 return {}
             raise
-        return {TopicPartition(p.topic, p.partition): o.offset for p, o in found.get(group, {}).items() if o.offset >= 0}
+        # What confluent-kafka commits in a transaction has the text's closing zero byte in it.
+        return {
+            TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, from_committed((o.metadata or "").rstrip("\0")))
+            for p, o in found.get(group, {}).items()
+            if o.offset >= 0
+        }
 
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets in the name of a group that has no members."""
+        """Commit offsets for a group without members."""
         wanted = {ClientPartition(*p): ClientOffset(offset, "", -1) for p, offset in offsets.items()}
         what = f"offsets of group {group} could not be set"
         self._refuse(what, self._ask(lambda: self._client.alter_group_offsets(group, wanted), what))
 
     def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        """Forget what a group without members has committed for some partitions."""
+        """Delete committed offsets of a group without members."""
         wanted = [ClientPartition(*p) for p in partitions]
         what = f"offsets of group {group} could not be deleted"
         self._refuse(what, self._ask(lambda: self._client.delete_group_offsets(group, wanted), what))
 
     def remove_members(self, group: str, members: Iterable[MemberStatus]) -> None:
-        """Put members out of a group; those that are alive will come back."""
+        """Remove members from a group. Members that are alive join again."""
         wanted = [MemberToRemove(member_id=member.member_id) for member in members]
         self._ask(lambda: self._client.remove_group_members(group, wanted), f"members of group {group} could not be removed")
 
     @staticmethod
     def _ask(request: Callable[[], Any], what: str) -> Any:
-        """The answer; a broker that has never had a group makes its coordinator first and asks for patience."""
+        """Send a request and return the answer. Retry while the coordinator of a new group is loading."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -147,7 +155,7 @@ class Groups:
 
 
 def _described(response: Any) -> dict[str, dict[str, Any]]:
-    """The groups of an answer, with what members told as bytes."""
+    """Return the groups of an answer, with user data as bytes."""
     return {
         group.group_id: {
             "error": str(error_of(group.error_code)()) if group.error_code else None,
@@ -172,7 +180,7 @@ def _member(described: Any) -> MemberStatus:
 
 
 def _told(raw: bytes | None) -> MemberInfo | None:
-    """What a member of penstock told; None for members of another kind."""
+    """Decode a member's user data. Returns None for other applications."""
     try:
         data = subscription_user_data(bytes(raw or b""))
         return codec.decode_member(MemberFrame.decode(data).body)[0]
@@ -181,7 +189,7 @@ def _told(raw: bytes | None) -> MemberInfo | None:
 
 
 def _given(raw: bytes | None) -> Decision:
-    """What a member was given; nothing for members of another kind."""
+    """Decode a member's assignment. Returns an empty one for other applications."""
     try:
         data = assignment_user_data(bytes(raw or b""))
         frame = AssignmentFrame.decode(data)
@@ -191,5 +199,5 @@ def _given(raw: bytes | None) -> Decision:
 
 
 def _shown(text: str) -> str:
-    """Without what would move about on a terminal."""
+    """Replace characters that would control a terminal."""
     return "".join(character if character.isprintable() else "?" for character in text[:300])

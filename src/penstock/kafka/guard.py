@@ -1,4 +1,4 @@
-"""A process that ends with the one that started it, however that one ends."""
+"""A process that ends with its parent, however the parent ends."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# The shell waits at the other end of a pipe. A SIGTERM goes to both; the shell outlives it until its child has ended.
+# The shell waits at the other end of a pipe. SIGTERM reaches both processes. The shell ignores it and waits for its child.
 _GUARD = """exec 3<&0; trap : TERM; "$@" </dev/null & child=$!
 (cat <&3 >/dev/null; kill -9 $child 2>/dev/null) &
 while kill -0 $child 2>/dev/null; do wait $child; done"""
 
 
-_KILLED_SECONDS = 30.0  # what was killed ends at once, unless the system itself is stuck
+_KILLED_SECONDS = 30.0  # a killed process ends at once, unless the kernel is stuck
 
 
 class GuardedProcess:
-    """A running command in a process group of its own, with its output in a file."""
+    """A running command in its own process group, with its output in a file."""
 
     def __init__(self, command: Sequence[str], output: Path, environment: Mapping[str, str] | None = None) -> None:
         with output.open("ab") as out:
@@ -33,16 +33,16 @@ class GuardedProcess:
 
     @property
     def pid(self) -> int:
-        """The process group: the guard, the command and what it starts."""
+        """The id of the process group: the guard, the command and its children."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the command has not ended."""
+        """True until the command has ended."""
         return self._process.poll() is None
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Ask it to end; by force after `timeout`."""
+        """Send SIGTERM, then SIGKILL after `timeout`."""
         self._signal(signal.SIGTERM)
         try:
             self._process.wait(timeout)
@@ -51,13 +51,13 @@ class GuardedProcess:
         self._release()
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill the process at once, as a crash would."""
         self._signal(signal.SIGKILL)
         self._release()
 
     def _signal(self, number: int) -> None:
         if self._process.poll() is None:
-            os.killpg(self._process.pid, number)  # the group is the guard, the command and its children, nobody else
+            os.killpg(self._process.pid, number)  # the group has only the guard, the command and its children
 
     def _release(self) -> None:
         self._process.wait(_KILLED_SECONDS)

@@ -1,4 +1,4 @@
-"""Dead letter topics, read for people and written back from: a few records at a time, on clients that live as long as a look."""
+"""Read dead letter topics for the console, and write records back. Each request opens its own clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_BYTES = 8 * 1024 * 1024
 
 
 class LetterTopics:
-    """Reads the ends of topics, and writes single records."""
+    """Reads the last records of topics, and writes single records."""
 
     def __init__(self, config: StreamsConfig, admin: Admin, client_id: str) -> None:
         self._admin = admin
@@ -31,7 +31,7 @@ class LetterTopics:
         self._producer.pop("transaction.timeout.ms", None)
 
     def last(self, topic: str, most: int) -> list[RawRecord]:
-        """About so many of a topic's last records, over all partitions, the latest first; fewer where they are large."""
+        """Return about `most` of a topic's last records over all partitions, latest first; fewer if they are large."""
         count = self._admin.partition_counts([topic]).get(topic, 0)
         partitions = [TopicPartition(topic, number) for number in range(count)]
         if not partitions:
@@ -42,7 +42,7 @@ class LetterTopics:
         size = 0
         fetcher = RangeFetcher(self._consumer, _SECONDS)
         try:
-            for back in range(0, share, _SLICE):  # from the end towards the beginning: what is newest fits in any case
+            for back in range(0, share, _SLICE):  # from the end backwards, so that the newest records come first
                 slices = [
                     FetchRange(topic, p.partition, max(starts[p], ends[p] - min(share, back + _SLICE)), ends[p] - back)
                     for p in partitions
@@ -60,7 +60,7 @@ class LetterTopics:
         return sorted(found, key=lambda record: (record.timestamp, record.offset), reverse=True)[:most]
 
     def one(self, at: TopicPartition, offset: int) -> RawRecord | None:
-        """The record at an offset; None where there is none any more."""
+        """Return the record at an offset, or None if there is none."""
         if not self._admin.partition_counts([at.topic]).get(at.topic, 0) > at.partition >= 0:
             return None
         start, end = self._admin.log_starts([at])[at], self._admin.log_ends([at], self._committed_only)[at]
@@ -74,11 +74,11 @@ class LetterTopics:
             fetcher.close()
 
     def partitions(self, topics: Sequence[str]) -> dict[str, int]:
-        """How many partitions topics have; those that are not there are left out."""
+        """Return the number of partitions of each existing topic."""
         return dict(self._admin.partition_counts(topics))
 
     def write(self, record: ProducedRecord) -> TopicPartition:
-        """Write a record, and wait until brokers have it; tells where it is."""
+        """Write a record, wait for the acknowledgement, and return its partition."""
         producer = ThreadProducer(self._producer, None)
         try:
             producer.begin()

@@ -1,8 +1,8 @@
-"""Reads long stretches of a log as it lies there: record batches from the leader of a partition, which become columns at once.
+"""Reads long ranges of a log as raw record batches from the partition leader.
 
-librdkafka makes an object of each message, and confluent-kafka another: 0.75 µs of CPU a record before it is a column, where this
-takes 0.35. It opens connections of its own, which is worth it where there is much to read. It does not wait, look for another
-leader or try again: who asks has another way to read when it gives up.
+librdkafka and confluent-kafka each create an object for each message: 0.75 µs of CPU a record until it is in a column, here
+0.35. The reader opens its own connections, which pays for long ranges. It does not wait, find a new leader or retry: if it
+gives up, the caller uses the consumer.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from penstock.kafka.record_batches import ReadBatches, offset_behind, read_batch
 
 
 class LogReader:
-    """One range after the other, with the next answer on its way while the last one is used."""
+    """Reads one range after another. The next request is sent before the last answer is decoded."""
 
     def __init__(self, transport: LogTransport, reads_committed: bool) -> None:
         self._transport, self._reads_committed = transport, reads_committed
         self._asked: tuple[TopicPartition, int] | None = None
         self._ahead: dict[tuple[TopicPartition, int], ReadBatches] = {}
-        """What was read beyond the end of a range, by where that is."""
+        """Records beyond the end of the last range, by that end."""
 
     def ask(self, wanted: FetchRange) -> None:
-        """Have what a range begins with on its way; LogUnreadableError where that cannot be."""
+        """Request the beginning of a range. Raises LogUnreadableError if that fails."""
         partition = TopicPartition(wanted.topic, wanted.partition)
         try:
             self._ask(partition, wanted.start)
@@ -35,13 +35,15 @@ class LogReader:
             raise LogUnreadableError(f"{partition}: {exc}") from exc
 
     def read(self, wanted: FetchRange, until: int) -> RawBatch:
-        """The records of a range; what comes next, before `until`, is asked for meanwhile. LogUnreadableError: it gives up."""
+        """Return the records of a range, and request the records that follow before `until`. Raises LogUnreadableError if it
+        gives up.
+        """
         partition, position = TopicPartition(wanted.topic, wanted.partition), wanted.start
         found, deadline = RawBatch(*partition, [], [], [], []), time.monotonic() + ANSWER_SECONDS
         try:
             while position < wanted.end:
                 if time.monotonic() > deadline:
-                    raise LogUnreadableError("it does not go on")
+                    raise LogUnreadableError("no progress")
                 kept, self._ahead = self._ahead.get((partition, position)), {}
                 columns, behind = kept or self._next(partition, position, until)
                 inside = bisect_left(columns.offsets, wanted.end)
@@ -54,7 +56,6 @@ class LogReader:
             raise LogUnreadableError(f"{partition} at offset {position}: {exc}") from exc
 
     def close(self) -> None:
-        """Close the connections."""
         self._asked, self._ahead = None, {}
         self._transport.close()
 

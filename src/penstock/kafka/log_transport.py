@@ -1,8 +1,7 @@
-"""How parts of logs are asked for and come from the leaders of partitions, as they lie there.
+"""Transports for raw parts of logs from partition leaders.
 
-By a socket of our own where brokers are spoken to in plain text: one request of Kafka's protocol, in the version that all brokers
-since 0.11 know, which costs nothing to begin with. kafka-python, which knows the other ways to log in and to encrypt, takes
-0.12 s of CPU until it is imported, and more for what comes.
+Without encryption and login, `PlainTransport` uses a plain socket: one request of Kafka's protocol, in a version that brokers
+know since 0.11. For everything else, `ClientTransport` uses kafka-python, whose import takes 0.12 s of CPU.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from penstock.kafka.record_batches import Aborted
 
 ANSWER_SECONDS: Final = 10.0
 _ANSWER_BYTES: Final = 4 << 20
-_LARGEST_ANSWER: Final = 128 << 20  # a batch comes whole, however large it is
+_LARGEST_ANSWER: Final = 128 << 20  # a batch is sent whole, however large it is
 _WAIT_MS: Final = 10
 
 _FETCH, _VERSION = 1, 4
@@ -29,31 +28,30 @@ _NO_SESSION = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": []
 
 
 class LogUnreadableError(Exception):
-    """The log is not to be had this way; it has to be read another way."""
+    """The log cannot be read directly. The caller reads it with the consumer."""
 
 
 class FetchAnswer(NamedTuple):
-    """What a broker answers: record batches, of which the last may be cut off, and transactions in them that were aborted."""
+    """A broker's answer: record batches, the last of which may be cut off, and their aborted transactions."""
 
     records: bytes
     aborted: Sequence[Aborted]
 
 
 class LogTransport(Protocol):
-    """Asks for one part after the other; the next may be on its way while the last is looked at."""
+    """Requests one part of a log after another. One request may be outstanding while the last answer is decoded."""
 
     def ask(self, partition: TopicPartition, position: int) -> None:
-        """Have what follows a position sent."""
+        """Request the records from a position on."""
 
     def answer(self) -> FetchAnswer:
-        """What was last asked for."""
+        """Return the answer to the last request."""
 
-    def close(self) -> None:
-        """Close all connections."""
+    def close(self) -> None: ...
 
 
 class PlainTransport:
-    """Connections without encryption to brokers that want no login; `leader_of` says where the leader of a partition listens."""
+    """Unencrypted connections to brokers without login. `leader_of` returns the address of a partition's leader."""
 
     def __init__(self, leader_of: Callable[[TopicPartition], tuple[str, int]], client_id: str, reads_committed: bool) -> None:
         self._leader_of, self._reads_committed = leader_of, reads_committed
@@ -64,9 +62,8 @@ class PlainTransport:
         self._correlation = 0
 
     def ask(self, partition: TopicPartition, position: int) -> None:
-        """Have what follows a position sent."""
         if self._asked is not None:
-            self.answer()  # nobody wants it any more
+            self.answer()  # discard an answer that is no longer needed
         address = self._leaders.get(partition)
         if address is None:
             address = self._leaders[partition] = self._leader_of(partition)
@@ -77,9 +74,8 @@ class PlainTransport:
         self._asked = partition, address
 
     def answer(self) -> FetchAnswer:
-        """What was last asked for."""
         if self._asked is None:
-            raise LogUnreadableError("nothing was asked for")
+            raise LogUnreadableError("no request is outstanding")
         (partition, address), self._asked = self._asked, None
         connection, deadline = self._sockets[address], time.monotonic() + ANSWER_SECONDS
         (size,) = struct.unpack(">i", _received(connection, 4, deadline))
@@ -88,7 +84,6 @@ class PlainTransport:
         return self._read(_received(connection, size, deadline), partition)
 
     def close(self) -> None:
-        """Close all connections."""
         for connection in self._sockets.values():
             connection.close()
         self._sockets.clear()
@@ -106,7 +101,7 @@ class PlainTransport:
         partitions, number, error, _, _, aborted_count = struct.unpack_from(">iihqqi", data, at)
         at += 30
         if (correlation, topics, partitions, number) != (self._correlation, 1, 1, partition.partition):
-            raise LogUnreadableError("an answer to something else")
+            raise LogUnreadableError("the answer belongs to another request")
         if error:
             raise LogUnreadableError(f"the broker answers with error {error}")
         aborted = [Aborted(*struct.unpack_from(">qq", data, at + 16 * row)) for row in range(max(0, aborted_count))]
@@ -116,7 +111,7 @@ class PlainTransport:
 
 
 def _received(connection: socket.socket, size: int, deadline: float) -> bytearray:
-    """So many bytes, as soon as they are there."""
+    """Receive exactly `size` bytes."""
     data = bytearray(size)
     left = memoryview(data)
     while left:
@@ -131,14 +126,14 @@ def _received(connection: socket.socket, size: int, deadline: float) -> bytearra
 def log_transport(
     settings: Mapping[str, Any], leader_of: Callable[[TopicPartition], tuple[str, int]], reads_committed: bool
 ) -> LogTransport:
-    """The one that these settings of kafka-python ask for."""
+    """Return the transport for these settings of kafka-python."""
     if settings.get("security_protocol", "PLAINTEXT") == "PLAINTEXT":
         return PlainTransport(leader_of, str(settings.get("client_id", "")), reads_committed)
     return ClientTransport(settings, reads_committed)
 
 
 class ClientTransport:
-    """Connections of kafka-python, with its settings: whatever it knows to log in and to encrypt."""
+    """Connections of kafka-python, with its encryption and login."""
 
     def __init__(self, settings: Mapping[str, Any], reads_committed: bool) -> None:
         from kafka.net.manager import KafkaConnectionManager
@@ -154,18 +149,17 @@ class ClientTransport:
         self._asked: Any = None
 
     def ask(self, partition: TopicPartition, position: int) -> None:
-        """Have what follows a position sent."""
         leader = self._leaders.get(partition)
         if leader is None:
             leader = self._leaders[partition] = self._leader(partition)
 
         async def send() -> None:
-            self._asked = self._manager.send(self._fetch_of(partition, position), leader)  # not awaited: it comes meanwhile
+            # not awaited: the answer arrives while the caller works
+            self._asked = self._manager.send(self._fetch_of(partition, position), leader)
 
         self._manager.run(send)
 
     def answer(self) -> FetchAnswer:
-        """What was last asked for."""
         asked, self._asked = self._asked, None
         answer = self._manager.run(self._manager.wait_for, asked, int(ANSWER_SECONDS * 1000))
         (told,) = answer.responses[0].partitions
@@ -175,7 +169,6 @@ class ClientTransport:
         return FetchAnswer(bytes(told.records or b""), aborted)
 
     def close(self) -> None:
-        """Close all connections."""
         self._manager.close()
         self._net.close()
 

@@ -1,4 +1,4 @@
-"""How clients of kafka-python are opened: the member of a group, and who asks about groups."""
+"""Open clients of kafka-python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def open_member_client(kind: Callable[..., T], **settings: Any) -> T:
-    """A client of this kind; where it cannot be made, as without a broker, no thread is left behind, as its constructor does."""
+    """Open a client. If its constructor fails, as without a broker, close the network thread that it leaves behind."""
     opened: list[Any] = []
     network: Callable[..., Any] = kind.DEFAULT_CONFIG["kafka_client"]  # type: ignore[attr-defined]
 

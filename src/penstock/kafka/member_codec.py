@@ -1,13 +1,12 @@
-"""What travels in the group protocol as bytes. Whatever comes in may be anybody's: all of it is bounded and checked.
+"""The bytes of the group protocol. The input is not trusted: all of it is bounded and checked.
 
-A frame that stays as it is tells the versions a side understands and carries a proof; the body is compressed JSON. Fields may be
-added to a body: those that are not known are ignored.
+The fixed frame has the versions and a proof. The body is compressed JSON. Unknown fields are ignored, so fields can be added.
 
     member:      "PM"  lowest version  highest version  proof (32)  zlib(JSON)
     assignment:  "PA"  version  proof (32)  size  JSON of the member's own part  zlib(JSON of the map for all)
 
-The map has the processes once, with their hosts, and then for each sub-topology the numbers of the processes that have its
-partitions: for 100 instances and 1,000 partitions with standbys 5.4 KB for each member, where names took 36 KB.
+The map lists each process and its host once. For each sub-topology it lists the process numbers of the partitions. With 100
+instances and 1,000 partitions with standbys a member gets 5.4 KB; with names it was 36 KB.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from penstock.peers.proofs import PROOF_BYTES
 from penstock.printable import printable
 
 LOWEST, HIGHEST = 2, 2
-"""The versions that this release speaks where members name theirs."""
+"""The versions of this release."""
 
 MAX_BYTES = 1 << 20
 MAX_JSON = 4 << 20
@@ -42,7 +41,7 @@ _ASSIGNMENT = struct.Struct(f">2sB{PROOF_BYTES}sI")
 
 
 class MalformedError(ValueError):
-    """Bytes that no member of this application has written."""
+    """Bytes that were not written by a member of this application."""
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------
@@ -50,7 +49,7 @@ class MalformedError(ValueError):
 
 @dataclass(frozen=True)
 class MemberFrame:
-    """What a member tells, before any of it is looked at."""
+    """The frame of a member's data. Its body is not decoded."""
 
     lowest: int
     highest: int
@@ -58,21 +57,19 @@ class MemberFrame:
     body: bytes
 
     def encode(self) -> bytes:
-        """As bytes."""
         return _MEMBER.pack(b"PM", self.lowest, self.highest, self.proof) + self.body
 
     @classmethod
     def decode(cls, raw: bytes) -> MemberFrame:
-        """From bytes."""
         magic, lowest, highest, proof = _unpack(_MEMBER, raw)
         if magic != b"PM" or not 0 < lowest <= highest:
-            raise MalformedError("it does not begin as what a member tells")
+            raise MalformedError("it is not a member's frame")
         return cls(lowest, highest, proof, raw[_MEMBER.size :])
 
 
 @dataclass(frozen=True)
 class AssignmentFrame:
-    """What the leader tells a member, before any of it is looked at."""
+    """The frame of an assignment. Its parts are not decoded."""
 
     version: int
     proof: bytes
@@ -80,16 +77,14 @@ class AssignmentFrame:
     shared: bytes
 
     def encode(self) -> bytes:
-        """As bytes."""
         return _ASSIGNMENT.pack(b"PA", self.version, self.proof, len(self.own)) + self.own + self.shared
 
     @classmethod
     def decode(cls, raw: bytes) -> AssignmentFrame:
-        """From bytes."""
         magic, version, proof, size = _unpack(_ASSIGNMENT, raw)
         end = _ASSIGNMENT.size + size
         if magic != b"PA" or end > len(raw):
-            raise MalformedError("it does not begin as what a leader tells")
+            raise MalformedError("it is not an assignment's frame")
         return cls(version, proof, raw[_ASSIGNMENT.size : end], raw[end:])
 
 
@@ -103,7 +98,7 @@ def _unpack(frame: struct.Struct, raw: bytes) -> tuple[Any, ...]:
 
 # -- members -----------------------------------------------------------------------------------------------------------
 
-# Types, lengths and ranges of fields, which msgspec compares with what comes. Bodies may have fields that are not known here.
+# Types, lengths and ranges of fields, checked by msgspec. Bodies may have unknown fields.
 _Text = Annotated[str, Meta(max_length=200)]
 _Host = Annotated[str, Meta(max_length=MAX_ADDRESS)]
 _Tasks = Annotated[tuple[_Text, ...], Meta(max_length=MAX_TASKS)]
@@ -122,11 +117,11 @@ class _Member(msgspec.Struct):
     generation: Annotated[int, Meta(ge=-1, le=1 << 31)] = -1
     run: _Text = ""
     transport: _Text = "topic"
-    """Has a leader of the previous release send repartitions through their topics."""
+    """Makes a leader of the previous release send repartitions through topics."""
 
 
 def encode_member(info: MemberInfo, generation: int, run: str) -> bytes:
-    """The body of what a member tells; `generation` is the last it was part of, or -1, `run` something of its own."""
+    """Encode a member's data. `generation` is the last it belonged to, or -1. `run` identifies the process run."""
     active, standby = tuple(map(str, info.active)), tuple(map(str, info.standby))
     offsets = {str(task): offset for task, offset in info.offsets.items()}
     known = info.process_id, info.capacity, info.host, active, standby, offsets, dict(info.tags), info.error_code
@@ -134,7 +129,7 @@ def encode_member(info: MemberInfo, generation: int, run: str) -> bytes:
 
 
 def decode_member(body: bytes) -> tuple[MemberInfo, int, str]:
-    """What a member told, the last generation it was part of, and its run."""
+    """Return a member's info, its last generation, and its run."""
     told = _read(_Member, _decompressed(body), MAX_JSON)
     _check_texts((told.process_id, told.run), told.active, told.standby, told.offsets, told.tags, told.tags.values())
     _check_hosts([told.host])
@@ -147,7 +142,7 @@ def decode_member(body: bytes) -> tuple[MemberInfo, int, str]:
 # -- assignments -------------------------------------------------------------------------------------------------------
 
 
-# Who has what. By the number of a sub-topology the processes of its partitions, -1 for none; by the id of a task its process.
+# Owners: for a sub-topology a list with the process number of each partition (-1: none), for a task its process number.
 _Layer = Annotated[dict[_Text, Annotated[list[int], Meta(max_length=MAX_TASKS)] | int], Meta(max_length=MAX_TASKS)]
 
 
@@ -163,7 +158,7 @@ class _Shared(msgspec.Struct):
     probing: bool = False
     error_code: _ErrorCode = 0
     shuffled: Annotated[list[int], Meta(max_length=MAX_TASKS)] | None = []
-    """Has members of the previous release send repartitions through their topics."""
+    """Makes members of the previous release send repartitions through topics."""
 
 
 class _Own(msgspec.Struct):
@@ -172,7 +167,7 @@ class _Own(msgspec.Struct):
 
 
 def encode_shared(processes: Sequence[tuple[str, str]], shares: Shares, error_code: int) -> bytes:
-    """The map for all members: processes with their hosts, and who has what."""
+    """Encode the map for all members: processes, hosts and the owners of tasks."""
     numbers = {process: number for number, (process, _) in enumerate(processes)}
     active = {task: numbers[process] for process, tasks in shares.active.items() if process in numbers for task in tasks}
     copies: dict[TaskId, list[int]] = {}
@@ -185,21 +180,21 @@ def encode_shared(processes: Sequence[tuple[str, str]], shares: Shares, error_co
 
 
 def encode_own(process: int, is_double: bool) -> bytes:
-    """The part of one member: the number of its process in the map."""
+    """Encode one member's part: its process number in the map."""
     return msgspec.json.encode(_Own(process, is_double))
 
 
 def decode_decision(own: bytes, shared: bytes) -> Decision:
-    """What the leader decided, for the member whose own part this is."""
+    """Decode the leader's decision for the member with this part."""
     told, mine = _read(_Shared, _decompressed(shared), MAX_JSON), _read(_Own, own)
     names = [process.name for process in told.processes]
     hosts = {process.name: process.host for process in told.processes}
     _check_texts(names)
     _check_hosts(hosts.values())
     if len(hosts) != len(names):
-        raise MalformedError("a process is there twice")
+        raise MalformedError("a process is listed twice")
     if not -1 <= mine.process < len(names):
-        raise MalformedError(f"it is for process {mine.process} of {len(names)}")
+        raise MalformedError(f"its process number {mine.process} is not below {len(names)}")
     active = _read_layer(told.active, len(names), own=mine.process)
     layers = [_read_layer(layer, len(names)) for layer in told.copies]
     return Decision(
@@ -219,7 +214,9 @@ def _most(copies: Mapping[TaskId, Sequence[int]]) -> int:
 
 
 def _layer(held: Mapping[TaskId, int]) -> dict[str, list[int] | int]:
-    """The process of each task: a list for each sub-topology, or an entry for each task where most would be empty."""
+    """Encode the process of each task: one list for a sub-topology, or one entry for each task if the list would be mostly
+    empty.
+    """
     found: dict[str, list[int] | int] = {}
     by_subtopology: dict[int, dict[int, int]] = {}
     for task, process in held.items():
@@ -233,27 +230,24 @@ def _layer(held: Mapping[TaskId, int]) -> dict[str, list[int] | int]:
 
 
 def _read_layer(told: Mapping[str, list[int] | int], processes: int, own: int = -1) -> dict[TaskId, int]:
-    """The process of each task.
+    """Decode the process of each task.
 
-    Names that are no task, such as `p0` of the previous release, are ignored unless they are given to process `own`.
+    Names that are no task, such as `p0` of the previous release, are ignored unless they are assigned to process `own`.
     """
     _check_texts(told)
     found: dict[TaskId, int] = {}
     for name, value in told.items():
-        if isinstance(value, list):
-            lowest, given = -1, [(f"{name}_{partition}", process) for partition, process in enumerate(value)]
-        else:
-            lowest, given = 0, [(name, value)]
-        for text, process in given:
+        lowest, given = (-1, value) if isinstance(value, list) else (0, [value])
+        first = _task(f"{name}_0" if isinstance(value, list) else name)
+        for number, process in enumerate(given):
             if not lowest <= process < processes:
-                raise MalformedError(f"a task is with something else than one of {processes} processes")
+                raise MalformedError(f"a task's process number is not below {processes}")
             if process == -1:
                 continue
-            task = _task(text)
-            if task is not None:
-                found[task] = process
+            if first is not None:
+                found[TaskId(first.subtopology, first.partition + number)] = process
             elif process == own:
-                raise MalformedError(f"{text} is given to this member and is no task")
+                raise MalformedError(f"{name} is assigned to this member but is no task")
         if len(found) > MAX_TASKS:
             raise MalformedError(f"there are more than {MAX_TASKS} tasks")
     return found
@@ -267,7 +261,7 @@ def _standbys(copies: Iterable[tuple[TaskId, str]]) -> dict[TaskId, tuple[str, .
 
 
 def _task(text: str) -> TaskId | None:
-    """A task; None for a text that is none, such as `p0` of the previous release."""
+    """Parse a task id. Returns None for other texts, such as `p0` of the previous release."""
     try:
         return TaskId.parse(text)
     except ValueError:
@@ -279,7 +273,7 @@ def _tasks(texts: Iterable[str]) -> tuple[TaskId, ...]:
     return tuple(task for task in found if task is not None)
 
 
-# -- what is read is what was meant ------------------------------------------------------------------------------------
+# -- checks -------------------------------------------------------------------------------------------------------------
 
 _Body = TypeVar("_Body", bound=msgspec.Struct)
 
@@ -305,11 +299,11 @@ def _read(body: type[_Body], raw: bytes, most: int = MAX_BYTES) -> _Body:
     try:
         return msgspec.json.decode(raw, type=body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
-        raise MalformedError(f"it does not fit: {exc}"[:200]) from exc
+        raise MalformedError(f"a field is invalid: {exc}"[:200]) from exc
 
 
 def _check_texts(*texts: Iterable[str]) -> None:
-    # What cannot be printed would be a hazard for logs and terminals.
+    # Control characters would be a hazard for logs and terminals.
     if not all(map(str.isprintable, chain(*texts))):
         raise MalformedError("a text has characters that cannot be printed")
 
@@ -319,4 +313,4 @@ def _check_hosts(hosts: Iterable[str]) -> None:
         try:
             advertised(host)
         except ValueError as exc:
-            raise MalformedError(f"host is not an address that can be reached: {printable(str(exc))}") from exc
+            raise MalformedError(f"host is not a valid address: {printable(str(exc))}") from exc

@@ -1,4 +1,4 @@
-"""What members of the group tell, what the leader decides, and what a member gets: plain data."""
+"""Plain data of the group: member infos, the leader's decision, a member's assignment."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 from penstock.ids import TaskId
 
-# Java's AssignorError.SHUTDOWN_REQUESTED: a member that joins with it makes the leader send all members home.
+# Java's AssignorError.SHUTDOWN_REQUESTED: if a member joins with it, the leader shuts all members down.
 SHUTDOWN_REQUESTED = 4
 
 
 @dataclass(frozen=True)
 class MemberInfo:
-    """What a member tells the others when it joins: who it is, what it runs, and how much of which state it has.
+    """The data of a joining member: its process, its tasks and the state it has.
 
-    `offsets` adds up, for each task it has state of, how far its stores have read their changelogs; -2 says that it runs.
-    `error_code` is Java's, as its subscriptions carry it.
+    `offsets` has the sum of changelog positions for each task with local state, -2 for a running task. `error_code` has Kafka
+    Streams' codes.
     """
 
     process_id: str
@@ -31,9 +31,9 @@ class MemberInfo:
 
 @dataclass(frozen=True)
 class Shares:
-    """What the leader decides: tasks by process. `copies` are standbys and warm-ups; `probing` asks for another look later.
+    """The leader's decision: tasks by process. `copies` are standbys and warm-ups; `probing` requests another rebalance later.
 
-    `partitions` are those that each process reads, by topic: nobody works by them, lag tools show them.
+    `partitions` has the partitions of each process by topic. Only group tools use it.
     """
 
     active: Mapping[str, Sequence[TaskId]]
@@ -44,7 +44,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the leader told one member: who has which tasks, where the others are, and what of it is the member's own."""
+    """The leader's decision for one member: its own tasks and the owners of all tasks."""
 
     tasks: tuple[TaskId, ...] = ()
     copies: tuple[TaskId, ...] = ()
@@ -54,12 +54,12 @@ class Decision:
     probing: bool = False
     error_code: int = 0
     is_double: bool = False
-    """Whether another member has the same process id: this one has to take a new one."""
+    """True if another member has the same process id: this member needs a new one."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """One generation of the group, as this member sees it."""
+    """One generation of the group, with this member's assignment."""
 
     generation: int
     group_metadata: bytes
@@ -73,15 +73,15 @@ class Membership:
 
     @property
     def shutdown_requested(self) -> bool:
-        """Whether a member wants the whole application to stop."""
+        """True if a member requested the shutdown of the whole application."""
         return self.error_code == SHUTDOWN_REQUESTED
 
 
 @dataclass(frozen=True)
 class MemberIdentity:
-    """Who a member is for the broker, which nobody else can be at the same time.
+    """The broker's identity of a member, which is unique at any time.
 
-    A static member keeps its assignment when it comes back with a new member id, so its own id is what counts.
+    A static member keeps its assignment when it returns with a new member id, so its instance id counts.
     """
 
     member_id: str

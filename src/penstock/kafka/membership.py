@@ -1,14 +1,13 @@
-"""This instance as a member of the application's group: who does which work, fenced by the group's generation.
+"""This instance as a member of the application's group.
 
-kafka-python carries our own assignor with user data in the group protocol, which librdkafka cannot; no record flows
-through it. Joining belongs to one thread; commits for the at-least-once guarantee come from the conductor's and run on the
-client's own loop, also while the group rebalances: a turn that runs is committed before its work is given up.
+kafka-python's group protocol carries our assignor's user data, which librdkafka cannot. No record flows through it. One thread
+joins. Under at-least-once, commits come from the event loop's background threads and run on the client's own loop, also during
+a rebalance: a running batch is committed before its tasks are given up.
 
     start() ──► joining ──► member of generation n ──► (rebalance) on_revoked ──► joining ──► generation n + 1
 
-Under exactly-once the work pauses for a moment at most while the group joins: a transaction of an old generation is refused by
-the broker, so nobody has to stop before another may begin. Under at-least-once a turn that runs is waited for, and none is
-started.
+Under exactly-once, work pauses only briefly while the group joins: the broker refuses transactions of an old generation. Under
+at-least-once, a running batch is waited for, and no other starts.
 """
 
 from __future__ import annotations
@@ -69,14 +68,14 @@ _REVOKE_STEP = 0.005
 _RETRY_SECONDS = 0.5
 _LEAVE_SECONDS = 60.0
 _FAREWELL_SECONDS = 20.0  # a broker that has just started loads its groups first
-_GRACE_SECONDS = 5.0  # the client keeps its own limits, as long as its loop runs
+_GRACE_SECONDS = 5.0  # added to the client's own limits, in case its loop is stuck
 
-# A member that tells something else than before makes the whole group join: one that is refused asks again soon, then rarely.
+# A refused member that joins with new data makes the whole group rebalance, so the delay between attempts grows.
 _REFUSED_SECONDS = 1.0
 _REFUSED_FACTOR = 8.0
 _MAX_REFUSED_SECONDS = 300.0
 
-_OTHERS_SECONDS = 1.0  # one that cannot join costs the others nothing
+_OTHERS_SECONDS = 1.0  # an attempt that fails does not disturb the other members
 
 _FATAL = (
     AuthorizationError,
@@ -89,24 +88,25 @@ _FATAL = (
 
 
 class Stopped(Protocol):
-    """Something that is set when work has stopped as far as it has to, such as a `threading.Event`."""
+    """An event that is set when work has stopped, such as a `threading.Event`."""
 
-    def is_set(self) -> bool:
-        """Whether that is so now."""
+    def is_set(self) -> bool: ...
 
 
 class GroupMember:
     """Joins the group in the background and stays a member until closed.
 
-    `assign(members)` says which process gets which tasks; the group's leader calls it. `on_revoked(lost)` is called before
-    this member joins again and returns an event that is set when the work has stopped as far as it has to; it must not
-    block, since heartbeats are sent by the same loop. `lost` says that the group goes on without this member already.
-    `on_assigned` is called on the member's own thread when it has its part of a new generation. `on_double` is called there
-    where another member has this one's process id, and has to see to it that `info` tells a new one.
+    `assign(members)` assigns tasks to processes; the group's leader calls it.
 
-    With `keys` members prove that they know the application's token, and a part that the leader does not prove is refused: the
-    member then has nothing, and asks again. `limit` tells how large the record of a group may be, `others` who is in the group
-    where members of another kind keep this one out of it.
+    `on_revoked(lost)` is called before this member joins again. It returns an event that is set when work has stopped. It must
+    not block, because the same loop sends the heartbeats. `lost`: the group continues without this member.
+
+    `on_assigned` is called on the member's thread with the assignment of a new generation. `on_double` is called there if
+    another member has the same process id; afterwards `info` must return a new id.
+
+    With `keys`, members prove that they know the application's token. A member refuses an unproved assignment, has no tasks
+    then, and joins again later. `limit` returns the largest size of a group's record. `others` describes the group, for the
+    error when members of another application keep this one out.
     """
 
     def __init__(
@@ -143,16 +143,16 @@ class GroupMember:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to join; `on_assigned` tells when that is done."""
+        """Start joining. `on_assigned` is called when this member has joined."""
         keep_down()
         self._thread.start()
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0, *, generation: int, whole: bool = False
     ) -> None:
-        """Commit offsets as this member of a generation; refused when the group has moved on, also where this member has too.
+        """Commit offsets under a generation. Raises an error if the group, or this member, has a newer generation.
 
-        `whole`: all of them or none, in one request; where it is not known whether they were taken, that is an error.
+        `whole`: commit all offsets in one request. An unknown outcome is then an error.
         """
         coordinator = self._coordinator()
         written = {p: o._replace(metadata=to_committed(o.metadata)) for p, o in offsets.items()}
@@ -168,16 +168,16 @@ class GroupMember:
                 raise
 
     def committed(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed, with its metadata, when open transactions are decided.
+        """Return the group's committed offsets with their metadata, after open transactions are decided.
 
-        Not asked with librdkafka, which hands out metadata that others have committed with whatever bytes follow it.
+        Not with librdkafka: it returns metadata with trailing bytes.
         """
         asked = [ClientPartition(*p) for p in partitions]
         coordinator = self._coordinator()
         with self._errors(timeout):
             fetch = partial(coordinator.fetch_committed_offsets, asked, int(timeout * 1000))
             found = call_within(timeout + _GRACE_SECONDS, fetch)
-        # What confluent-kafka commits in a transaction has the text's closing zero byte in it.
+        # confluent-kafka's transactional commits include the terminating zero byte.
         return {
             TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, from_committed((o.metadata or "").rstrip("\0")))
             for p, o in found.items()
@@ -186,16 +186,16 @@ class GroupMember:
     def _coordinator(self) -> Any:
         consumer = self._consumer
         if consumer is None:
-            raise TaskMigratedError(f"this instance is not a member of its group {self._config.get('group_id')} now")
+            raise TaskMigratedError(f"This instance is currently no member of its group {self._config.get('group_id')}")
         return consumer._coordinator
 
     def resubscribe(self, topics: Iterable[str], timeout: float = 60.0) -> None:
-        """Join anew for other topics."""
+        """Join again with other topics."""
         self._topics = sorted(topics)
         self.rejoin(timeout)
 
     def rejoin(self, timeout: float = 60.0) -> None:
-        """Leave and join anew: whoever still works under the old generation is refused from now on."""
+        """Leave and join again, which ends the old generation."""
 
         def leave_and_join(consumer: KafkaConsumer) -> None:
             consumer.unsubscribe()
@@ -204,17 +204,16 @@ class GroupMember:
         self._ask(leave_and_join, timeout)
 
     def request_rejoin(self) -> None:
-        """Have the work dealt out anew, with what the members have to tell by then; nobody leaves or stops for it."""
+        """Request a rebalance with the members' current data. No member leaves or stops."""
         self._requests.put((lambda consumer: consumer._coordinator.request_rejoin(), Future()))
 
     @property
     def is_leader(self) -> bool:
-        """Whether this member deals out the work."""
         consumer = self._consumer
         return consumer is not None and bool(consumer._coordinator._is_leader)
 
     def leave(self) -> None:
-        """Give up all work and stay out of the group until told to join again, also as a static member; returns at once."""
+        """Give up all tasks and stay out of the group until `join_again`, also as a static member. Returns at once."""
 
         def give_up_and_leave(consumer: KafkaConsumer) -> None:
             stopped, deadline = self._on_revoked(True), time.monotonic() + _LEAVE_SECONDS
@@ -226,16 +225,16 @@ class GroupMember:
         self._requests.put((give_up_and_leave, Future()))
 
     def join_again(self) -> None:
-        """Come back after `leave`, or join for the first time; returns at once."""
+        """Join after `leave`, or for the first time. Returns at once."""
         if self._thread.ident is None:
             self.start()
         else:
             self._requests.put((self._subscribe, Future()))
 
     def close(self, timeout: float = 10.0, leave: bool | None = None) -> None:
-        """End the membership. Who does not leave the group is waited for by it until the session ends.
+        """End the membership. If a member does not leave, the group waits until its session ends.
 
-        Without a word on it a static member stays and any other leaves.
+        By default a static member stays and any other member leaves.
         """
         self._leaves = leave
         self._closing.set()
@@ -244,7 +243,7 @@ class GroupMember:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended the membership, if anything did."""
+        """The error that ended the membership, if any."""
         return self._failure
 
     def _ask(self, request: Callable[[KafkaConsumer], None], timeout: float) -> None:
@@ -255,11 +254,11 @@ class GroupMember:
 
     @contextmanager
     def _errors(self, timeout: float) -> Iterator[None]:
-        """What the client raises, in penstock's words."""
+        """Convert the client's exceptions to penstock's."""
         try:
             yield
         except (AbandonedError, ClientTimeout, TimeoutError, FutureTimeout) as exc:
-            raise BrokerError(f"the group {self._config.get('group_id')} did not answer within {timeout:.0f} s") from exc
+            raise BrokerError(f"The group {self._config.get('group_id')} did not answer within {timeout:.0f} s") from exc
         except ClientError as exc:
             if type(exc).__name__ in (
                 "CommitFailedError",
@@ -268,21 +267,23 @@ class GroupMember:
                 "RebalanceInProgressError",
             ):
                 raise TaskMigratedError(
-                    f"offsets were refused ({exc}): another member of the group has taken over this work"
+                    f"Committing offsets was refused ({exc}): another member of the group owns these tasks"
                 ) from exc
             kind = BrokerAccessError if isinstance(exc, AuthorizationError) else BrokerError
-            raise kind(f"the group {self._config.get('group_id')} refused: {exc}") from exc
+            raise kind(f"The group {self._config.get('group_id')} refused a request: {exc}") from exc
         except RuntimeError as exc:  # the client's loop has been closed
-            raise TaskMigratedError(f"this instance has left the group {self._config.get('group_id')}") from exc
+            raise TaskMigratedError(f"This instance has left the group {self._config.get('group_id')}") from exc
 
     def _subscribe(self, consumer: KafkaConsumer) -> None:
-        """Subscribe, and know all topics before the first join: what the leader learns later makes it rebalance again."""
+        """Subscribe and load the metadata of all topics before the first join. If the leader loaded them later, it would
+        rebalance again.
+        """
         consumer.subscribe(self._topics, listener=_Listener(self, consumer))
         coordinator = consumer._coordinator
         coordinator._net.run(coordinator._manager.wait_for, coordinator._cluster.request_update(), _JOIN_TIMEOUT_MS)
 
     def _run(self) -> None:
-        """Stay a member: what the brokers' absence breaks is begun anew, what no retry can cure ends it."""
+        """Stay a member: join again after a lost connection, end at an error that a retry cannot cure."""
         while not self._closing.is_set():
             try:
                 self._join_and_serve()
@@ -290,15 +291,15 @@ class GroupMember:
                 self._on_revoked(True)
                 self._failure = self._others.refusal()
                 if self._failure is not None:
-                    _log.error("membership of group %s ended: %s", self._config.get("group_id"), self._failure)
+                    _log.error("Membership of group %s ended: %s", self._config.get("group_id"), self._failure)
                     return
                 self._closing.wait(_OTHERS_SECONDS)
             except _FATAL as exc:
                 self._failure = exc
-                _log.error("membership of group %s ended: %s", self._config.get("group_id"), exc)
+                _log.error("Membership of group %s ended: %s", self._config.get("group_id"), exc)
                 return
             except Exception as exc:  # noqa: BLE001 - a broken connection shows as one of many exceptions
-                _log.warning("membership of group %s is interrupted: %r", self._config.get("group_id"), exc)
+                _log.warning("Membership of group %s is interrupted: %r", self._config.get("group_id"), exc)
                 self._on_revoked(True)
                 self._closing.wait(_RETRY_SECONDS)
 
@@ -312,7 +313,7 @@ class GroupMember:
             KafkaConsumer,
             **self._config,
             enable_auto_commit=False,
-            isolation_level="read_committed",  # committed offsets are told when open transactions are decided
+            isolation_level="read_committed",  # the broker answers committed offsets after open transactions are decided
             partition_assignment_strategy=[_TaskAssignor(self)],
             exclude_internal_topics=False,
         )
@@ -337,7 +338,7 @@ class GroupMember:
                 consumer.close(autocommit=False, timeout_ms=5_000)
 
     def _leave_behind(self, consumer: KafkaConsumer) -> None:
-        """Remember who this member was, if it comes back as another. A static one comes back as itself."""
+        """Remember the old member id, unless this member is static and returns under the same id."""
         member_id = consumer._coordinator._generation.member_id
         if member_id and not self._closing.is_set() and not self._config.get("group_instance_id"):
             self._left_behind.add(member_id)
@@ -349,7 +350,7 @@ class GroupMember:
             self._left_behind.clear()
 
     def _serve(self, consumer: KafkaConsumer) -> None:
-        """Handle requests; wait a moment for the first so that commits do not wait for a poll."""
+        """Handle requests. Wait briefly for the first one, so that a request does not wait for a poll."""
         wait = _POLL_SECONDS
         while True:
             try:
@@ -359,7 +360,7 @@ class GroupMember:
             try:
                 request(consumer)
                 done.set_result(None)
-            except Exception as exc:  # noqa: BLE001 - handed to the caller, who waits for it
+            except Exception as exc:  # noqa: BLE001 - raised in the waiting caller
                 done.set_exception(exc)
             wait = 0.0
 
@@ -382,19 +383,19 @@ class GroupMember:
         self._on_assigned(self._membership(decision, identity, generation))
 
     def _refuse(self, generation: int, reason: RefusedError) -> None:
-        """Have nothing, and ask again."""
+        """Give up all tasks and join again later."""
         seconds = self._next_patience()
         self._ask_again_at = time.monotonic() + seconds
         _log.warning(
-            "this instance takes no part in generation %d of group %s, and asks again in %.0f s or when the group changes: %s. "
-            "All instances need the same application.server.token; who may join the group is for the brokers' rights to say",
+            "This instance has no tasks in generation %d of group %s and joins again in %.0f s or when the group changes: %s. "
+            "All instances need the same application.server.token. The brokers' ACLs decide which clients may join the group",
             *(generation, self._config.get("group_id"), seconds, reason),
         )
         self._on_revoked(True)
 
     def _take_new_id(self, consumer: KafkaConsumer) -> None:
         _log.warning(
-            "another member of group %s has the process id of this instance: the state folder is a copy; it gets a new id",
+            "Another member of group %s has the process id of this instance: the state directory is a copy. It gets a new id",
             self._config.get("group_id"),
         )
         self._on_revoked(True)
@@ -421,12 +422,12 @@ class GroupMember:
         return MemberIdentity(member_id, instance_id or self._config.get("group_instance_id"))
 
     def tell(self) -> bytes:
-        """What this member tells as it joins; after a first refusal the broker has told it the id it will have."""
+        """Return this member's user data. After a first refusal the broker has assigned its member id."""
         generation = self._generation()
         return self._protocol.tell(self._identity(generation.member_id), generation.generation_id)
 
     def decide(self, members: Sequence[Any]) -> dict[str, bytes]:
-        """Where this member leads the group: what each of these is told."""
+        """Return the assignment of each member. Called on the group's leader."""
         joined = [
             JoinedMember(MemberIdentity(m.member_id, m.group_instance_id), m.metadata.user_data, self._sizes.get(m.member_id, 0))
             for m in members
@@ -435,15 +436,15 @@ class GroupMember:
 
     @property
     def shown(self) -> Mapping[str, Mapping[str, Sequence[int]]]:
-        """The partitions each member reads, by topic, as this member has decided last."""
+        """The partitions of each member by topic, as this member last decided."""
         return self._protocol.shown
 
     def receive(self, told: bytes | None, generation: int) -> None:
-        """Keep what came until this member's own thread looks at it."""
+        """Keep an assignment until this member's own thread reads it."""
         self._received = told, generation
 
     def cleaned(self, members: Sequence[Any]) -> None:
-        """Leave of what others tell only what is for this protocol: their topics are nothing to the client."""
+        """Reduce other members' subscriptions to the user data. The client would otherwise subscribe to their topics."""
         self._sizes = {}
         for member in members:
             raw = bytes(member.metadata or b"")
@@ -462,19 +463,19 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-
         self._is_lost: Callable[[], bool] = lambda: consumer._coordinator._generation.is_lost()
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        """Give up what has to be given up; heartbeats and commits go on while the last turn ends."""
+        """Stop work. Heartbeats and commits continue while the last batch ends."""
         stopped = self._member._on_revoked(self._is_lost())
         while not stopped.is_set():
             await self._sleep(_REVOKE_STEP)
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        """The tasks came with the assignor's user data."""
+        """Do nothing: the tasks are in the assignor's user data."""
 
 
 class _TaskAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
-    """The protocol of the group. What members tell and are told travels as its user data.
+    """Carries members' data and assignments as user data of the group protocol.
 
-    The partitions that are handed out are for lag tools, which show by them who reads what; no member looks at them.
+    The listed partitions are for lag tools only.
     """
 
     name = NAME
@@ -502,7 +503,7 @@ class _TaskAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-p
 
 
 def _look_after(coordinator: Any, member: GroupMember) -> None:
-    """Have what other members send looked at before the client decodes it: bytes that are none would end the membership."""
+    """Check other members' bytes before the client decodes them: malformed bytes would end the membership."""
     perform, complete = coordinator._perform_assignment, coordinator._on_join_complete_async
 
     def perform_assignment(leader_id: str, protocol: str, members: Sequence[Any]) -> Any:
@@ -522,11 +523,11 @@ def _look_after(coordinator: Any, member: GroupMember) -> None:
 
 @contextmanager
 def _leaving(coordinator: Any, leaves: bool | None) -> Iterator[None]:
-    """Whether the client tells the brokers that it goes; None leaves it to the client, which does so as a dynamic member only."""
+    """Decide whether the client leaves the group. None leaves that to the client, which leaves unless it is static."""
     if leaves is None:
         yield
         return
-    coordinator.is_dynamic_member = lambda: leaves  # all that it looks at; it says both its ids where it goes
+    coordinator.is_dynamic_member = lambda: leaves  # the client reads nothing else to decide, and sends both its ids
     try:
         yield
     finally:
@@ -534,6 +535,6 @@ def _leaving(coordinator: Any, leaves: bool | None) -> Iterator[None]:
 
 
 def group_metadata(group: str, generation: int, member: str, instance: str | None = None) -> bytes:
-    """What librdkafka's consumer_group_metadata() would give: magic, generation, group, member, static id."""
+    """Return librdkafka's consumer_group_metadata(): magic, generation, group, member, static id."""
     static = b"\1" if instance is None else b"\0" + instance.encode() + b"\0"
     return b"CGMDv2:" + struct.pack("<i", generation) + group.encode() + b"\0" + member.encode() + b"\0" + static

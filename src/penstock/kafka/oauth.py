@@ -1,9 +1,9 @@
-"""SASL/OAUTHBEARER in Java's settings or librdkafka's: where tokens come from.
+"""SASL/OAUTHBEARER: the source of tokens, from Java's or librdkafka's settings.
 
-sasl.oauthbearer.token.provider                 a function of the user's: a `TokenSource` for librdkafka and kafka-python
+sasl.oauthbearer.token.provider                 a user function: a `TokenSource` for librdkafka and kafka-python
 sasl.oauthbearer.token.endpoint.url = https:…   an issuer: librdkafka's own OIDC, and a `TokenSource` for the group's member,
-                                                which is also asked before a client of librdkafka is opened
-                                    = file:…    a file that holds a token: a `TokenSource`
+                                                which is also used before a librdkafka client is opened
+                                    = file:…    a file with a token: a `TokenSource`
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.config.objects import imported_for, instance_for
 from penstock.errors import BrokerAccessError, ConfigError
+from penstock.import_paths import imported_for, instance_for
 from penstock.kafka.oidc import check_endpoint, https_context, issuer_of, source_of
 from penstock.kafka.tokens import EXPECTED, Provider, TokenSource, checked_extensions
 
@@ -43,13 +43,13 @@ _FROM_JAAS = {
     "ssl.truststore.location": "https.ca.location",
     "ssl.truststore.certificates": "https.ca.pem",
 }
-# Java's own classes whose work is done here; in the last part of their names, since their packages have changed.
+# Java classes whose function is built in. Only the last part of the name counts: their packages have changed.
 _KNOWN_CLASSES = {
     "sasl.login.callback.handler.class": ("OAuthBearerLoginCallbackHandler",),
     "sasl.oauthbearer.jwt.retriever.class": ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever"),
     "sasl.oauthbearer.jwt.validator.class": ("DefaultJwtValidator", "ClientJwtValidator"),
 }
-# Ways to get a token that librdkafka has and the group's member would not have, and what is none of them.
+# Other ways to get a token, which only librdkafka supports, and their values for "not used".
 _OTHER_WAYS = {
     "sasl.oauthbearer.grant.type": "client_credentials",
     "sasl.oauthbearer.metadata.authentication.type": "none",
@@ -59,19 +59,19 @@ _ASSERTION_PREFIX = "sasl.oauthbearer.assertion."
 
 
 def is_done_here(key: str, value: Any) -> bool:
-    """Whether a setting names a class of Java's whose work is done here."""
+    """Return True if a setting names a Java class whose function is built in."""
     return str(value).rpartition(".")[2] in _KNOWN_CLASSES.get(key, ())
 
 
 def oauth_settings(given: Mapping[str, Any], jaas: Mapping[str, str]) -> dict[str, Any]:
-    """OAUTHBEARER's settings among a client's in librdkafka's names, a `TokenSource` as its `oauth_cb` where one is needed.
+    """Return OAUTHBEARER's settings with librdkafka's names, and a `TokenSource` as `oauth_cb` if one is needed.
 
-    What is both in the settings and in JAAS' text is taken from the settings, as in Java.
+    A client's settings take precedence over JAAS options, as in Java.
     """
     settings = {**_from_jaas(jaas), **{_RENAMED.get(key, key): value for key, value in given.items() if value is not None}}
     provider, endpoint = settings.get(PROVIDER), str(settings.get(_ENDPOINT) or "")
     if provider and endpoint:
-        raise ConfigError(f"{PROVIDER} and {_ENDPOINT} are both set: keep the one that gives the tokens")
+        raise ConfigError(f"{PROVIDER} and {_ENDPOINT} are both set. Remove one of them")
     if provider:
         return {CALLBACK: TokenSource(*_resolved(provider))}
     _refuse_other_ways(given, jaas)
@@ -86,7 +86,7 @@ def oauth_settings(given: Mapping[str, Any], jaas: Mapping[str, str]) -> dict[st
 
 
 def token_source(settings: Mapping[str, Any]) -> TokenSource | None:
-    """Where a client with these settings of librdkafka gets its tokens; None where it needs none."""
+    """Return the token source for librdkafka settings, or None if the client needs no token."""
     source = settings.get(CALLBACK)
     if isinstance(source, TokenSource):
         return source
@@ -100,7 +100,7 @@ def _of_the_issuer(settings: Mapping[str, Any], endpoint: str) -> dict[str, Any]
     missing = [name for name in names if name not in found]
     if missing:
         raise ConfigError(
-            f"{' and '.join(missing)} must be set for {_ENDPOINT}, or clientId and clientSecret in sasl.jaas.config"
+            f"{' and '.join(missing)} must be set for {_ENDPOINT}. Set them, or clientId and clientSecret in sasl.jaas.config"
         )
     if str(settings.get("sasl.oauthbearer.header.urlencode", "false")).lower() == "true":
         found |= {name: urllib.parse.quote_plus(str(found[name])) for name in names}
@@ -110,7 +110,7 @@ def _of_the_issuer(settings: Mapping[str, Any], endpoint: str) -> dict[str, Any]
     except ValueError as exc:
         raise ConfigError(f"sasl.oauthbearer.extensions is not allowed: {exc}; expected name=value,name=value") from None
     if issuer.ca_location and issuer.ca_pem:
-        raise ConfigError("https.ca.location and https.ca.pem are both set: keep one")
+        raise ConfigError("https.ca.location and https.ca.pem are both set. Remove one of them")
     https_context(issuer.ca_location, issuer.ca_pem)
     return {**found, "sasl.oauthbearer.method": "oidc"}
 
@@ -120,13 +120,15 @@ def _refuse_other_ways(given: Mapping[str, Any], jaas: Mapping[str, str]) -> Non
         if not value or not key.startswith("sasl.oauthbearer."):
             continue
         if key in _KNOWN_CLASSES and not is_done_here(key, value):
-            raise ConfigError(f"{key} = {value!r} is a Java class that cannot be loaded here: remove it, or set {PROVIDER}")
+            raise ConfigError(f"{key} = {value!r} is a Java class, which penstock cannot load. Remove it, or set {PROVIDER}")
         if key.startswith(_ASSERTION_PREFIX) or (key in _OTHER_WAYS and str(value).lower() != _OTHER_WAYS[key]):
-            raise ConfigError(f"{key}: tokens are got here by client credentials; to get them in another way set {PROVIDER}")
+            raise ConfigError(
+                f"{key} is not supported: penstock gets tokens by client credentials. For another way set {PROVIDER}"
+            )
     if any(name.startswith("unsecured") for name in jaas):
-        raise ConfigError(f"sasl.jaas.config asks for unsecured tokens, which prove nothing: set {_ENDPOINT} or {PROVIDER}")
+        raise ConfigError(f"sasl.jaas.config has unsecured tokens, which prove nothing. Set {_ENDPOINT} or {PROVIDER}")
     if any(name.startswith("ssl.keystore.") for name in jaas):
-        raise ConfigError(f"sasl.jaas.config: a certificate for the token endpoint cannot be used here; set {PROVIDER}")
+        raise ConfigError(f"sasl.jaas.config: a client certificate for the token endpoint is not supported. Set {PROVIDER}")
 
 
 def _from_jaas(options: Mapping[str, str]) -> dict[str, str]:
@@ -134,17 +136,19 @@ def _from_jaas(options: Mapping[str, str]) -> dict[str, str]:
     extensions = {name[len("extension_") :]: value for name, value in options.items() if name.startswith("extension_")}
     for name, value in extensions.items():
         if "," in value:
-            raise ConfigError(f"sasl.jaas.config: extension_{name} has a comma in it, which librdkafka takes for its end")
+            raise ConfigError(
+                f"sasl.jaas.config: extension_{name} contains a comma, which librdkafka reads as a separator. Remove it"
+            )
     if extensions:
         found["sasl.oauthbearer.extensions"] = ",".join(f"{name}={value}" for name, value in extensions.items())
     location = found.get("https.ca.location")
     if location and re.search(r"\.(jks|p12|pfx|pkcs12)$", location):
-        raise ConfigError(f"sasl.jaas.config: ssl.truststore.location = {location!r} is not a PEM file; set https.ca.location")
+        raise ConfigError(f"sasl.jaas.config: ssl.truststore.location = {location!r} is not a PEM file. Set https.ca.location")
     return found
 
 
 def _resolved(given: Any) -> tuple[str, Provider]:
-    """The provider, and how errors name it."""
+    """Return the provider, and its name for errors."""
     provider = imported_for(PROVIDER, given, _ALLOWED) if isinstance(given, str) else given
     described = given if isinstance(given, str) else _name_of(provider)
     provider = instance_for(PROVIDER, provider, _ALLOWED)
@@ -164,6 +168,6 @@ def _from_file(path: str) -> Callable[[], str]:
             with Path(path).open("rb") as file:
                 return file.read(1 << 20).decode("ascii").strip()
         except (OSError, ValueError) as exc:
-            raise BrokerAccessError(f"the file {path}, which is to hold a token, cannot be read: {exc}") from None
+            raise BrokerAccessError(f"Reading the token file {path} failed: {exc}") from None
 
     return read

@@ -1,7 +1,7 @@
-"""Offsets that are committed, in parts that brokers take.
+"""Splits offsets into commit requests that brokers accept.
 
-What one request commits is one batch of the brokers' offsets topic, of 1 MB unless they are told otherwise (`message.max.bytes`).
-Many tasks, or offset metadata of earlier releases, come to more. In a transaction all parts are committed, or none.
+One commit request is one batch of the brokers' offsets topic, at most 1 MB by default (`message.max.bytes`). Many tasks, or
+offset metadata of earlier releases, can exceed it. In a transaction, all parts are committed or none.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from penstock.ids import TopicPartition
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 PART_BYTES = 400_000
-"""Well below a megabyte: the group's name is repeated with every partition."""
+"""Well below 1 MB: the group's name is repeated for each partition."""
 
-_EACH = 150  # besides names and metadata: the record around it, and the group's name
+_EACH = 150  # per partition: the record's framing and the group's name
 
 
 def offset_parts(
     offsets: Mapping[TopicPartition, OffsetAndMetadata], most: int = PART_BYTES
 ) -> Iterator[dict[TopicPartition, OffsetAndMetadata]]:
-    """The same offsets, so many at a time that a request stays below `most` bytes.
+    """Yield the offsets in parts whose requests stay below `most` bytes.
 
     >>> offsets = {TopicPartition("words", p): OffsetAndMetadata(0, "x" * 845) for p in range(5)}
     >>> [len(part) for part in offset_parts(offsets, 2_500)]
@@ -41,9 +41,9 @@ def offset_parts(
 
 
 def metadata_refused(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> StreamsError:
-    """Says whose positions are longer than a broker keeps."""
+    """Return the error for offset metadata that is larger than the broker's limit."""
     longest = max(offsets, key=lambda partition: len(offsets[partition].metadata))
     return StreamsError(
-        f"what is committed with {longest} takes {len(offsets[longest].metadata):,} bytes, more than the brokers keep: raise "
+        f"The offset metadata of {longest} has {len(offsets[longest].metadata):,} bytes, more than the brokers accept. Raise "
         "their offset.metadata.max.bytes (4,096 unless it was set)"
     )

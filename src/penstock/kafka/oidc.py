@@ -1,7 +1,7 @@
-"""Tokens of an OpenID Connect issuer by client credentials, for kafka-python; librdkafka asks the issuer by itself.
+"""Tokens of an OpenID Connect issuer by client credentials, for kafka-python. librdkafka requests its tokens by itself.
 
-It is also what tells exactly why an issuer gives no token, before a client of librdkafka is opened. The requests are those of
-librdkafka: a form, the client's id and secret as basic authentication, proxies as the environment names them, no redirects.
+It also reports why an issuer gives no token, before a librdkafka client is opened. Requests are those of librdkafka: a form,
+the client's id and secret as basic authentication, proxies from the environment, no redirects.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.kafka.tokens import TokenSource, claims_of, expiry_of
 
 _log = logging.getLogger(__name__)
 
-_TIMEOUT = 5.0  # less than a member's session: its loop asks, and its heartbeats wait meanwhile
+_TIMEOUT = 5.0  # less than a member's session: heartbeats wait during the request
 _MOST_BYTES = 1 << 20
 _MOST_TOLD = 200
 _TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -36,7 +36,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Issuer:
-    """A token endpoint, and who asks there."""
+    """A token endpoint and its client credentials."""
 
     endpoint: str
     client_id: str
@@ -49,26 +49,25 @@ class Issuer:
 
     @property
     def name(self) -> str:
-        """The endpoint as errors name it: a query may hold what nobody should read."""
+        """The endpoint for errors, without its query, which may contain secrets."""
         return f"the token endpoint {self.endpoint.partition('?')[0]}"
 
     def __call__(self) -> tuple[str, float, str, dict[str, str]]:
-        """A new token; BrokerAccessError where the issuer refuses, BrokerError where it does not answer."""
+        """Request a new token. Raises BrokerAccessError if the issuer refuses, BrokerError if it does not answer."""
         answer = self._answer()
         value = answer.get("access_token")
         if not isinstance(value, str):
-            raise BrokerAccessError(f"{self.name} answered without an access_token: check sasl.oauthbearer.token.endpoint.url")
+            raise BrokerAccessError(f"{self.name} answered without an access_token. Check sasl.oauthbearer.token.endpoint.url")
         try:
             expires_at, subject = expiry_of(value), claims_of(value).get(self.subject_claim)
         except ValueError as exc:
             raise BrokerAccessError(
-                f"{self.name} gave a token that cannot be used: {exc}; for tokens of another kind set "
-                "sasl.oauthbearer.token.provider"
+                f"{self.name} returned an invalid token: {exc}. For tokens of another kind set sasl.oauthbearer.token.provider"
             ) from None
         if not isinstance(subject, str) or not subject:
             raise BrokerAccessError(
-                f"{self.name} gave a token without the claim {self.subject_claim}: set sasl.oauthbearer.sub.claim.name to the "
-                "one that names the client"
+                f"{self.name} returned a token without the claim {self.subject_claim}. Set sasl.oauthbearer.sub.claim.name to "
+                "the claim that names the client"
             )
         return value, expires_at, subject, dict(self.extensions)
 
@@ -83,7 +82,7 @@ class Issuer:
             reason = exc.reason if isinstance(exc, urllib.error.URLError) else exc
             if isinstance(reason, ssl.SSLCertVerificationError):
                 raise BrokerAccessError(
-                    f"{self.name} has a certificate that is not trusted ({reason.verify_message}): set https.ca.location"
+                    f"{self.name} has a certificate that is not trusted ({reason.verify_message}). Set https.ca.location"
                 ) from None
             raise BrokerError(f"{self.name} does not answer: {reason or type(reason).__name__}") from None
         try:
@@ -91,7 +90,7 @@ class Issuer:
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
-            raise BrokerAccessError(f"{self.name} did not answer in JSON: check sasl.oauthbearer.token.endpoint.url")
+            raise BrokerAccessError(f"{self.name} did not answer with JSON. Check sasl.oauthbearer.token.endpoint.url")
         return answer
 
     def _request(self) -> urllib.request.Request:
@@ -112,7 +111,7 @@ class Issuer:
             urllib.request.ProxyHandler(),
             urllib.request.HTTPHandler(),
             urllib.request.HTTPSHandler(context=https_context(self.ca_location, self.ca_pem)),
-            urllib.request.HTTPDefaultErrorHandler(),  # without a handler of redirects, which would take the secret elsewhere
+            urllib.request.HTTPDefaultErrorHandler(),  # no handler of redirects: a redirect would send the secret elsewhere
             urllib.request.HTTPErrorProcessor(),
         ):
             opener.add_handler(handler)
@@ -120,14 +119,14 @@ class Issuer:
 
     def _refusal(self, error: urllib.error.HTTPError) -> BrokerError:
         if error.code in _TEMPORARY:
-            return BrokerError(f"{self.name} cannot give a token now (HTTP {error.code})")
+            return BrokerError(f"{self.name} cannot return a token now (HTTP {error.code})")
         return BrokerAccessError(
-            f"{self.name} refused the client {self.client_id!r} (HTTP {error.code}{self._explained(error)}): check the "
+            f"{self.name} refused the client {self.client_id!r} (HTTP {error.code}{self._explained(error)}). Check the "
             "credentials (the client's id and secret), and sasl.oauthbearer.scope"
         )
 
     def _explained(self, error: urllib.error.HTTPError) -> str:
-        """What OAuth's error says, if there is one; an issuer that repeats the secret is not repeated."""
+        """Return the OAuth error's text, if any, with the client's secret removed."""
         try:
             answer = json.loads(_read(error))
         except (OSError, ValueError, RecursionError, HTTPException):
@@ -141,15 +140,15 @@ class Issuer:
 
 @lru_cache(maxsize=16)
 def source_of(issuer: Issuer) -> TokenSource:
-    """The tokens of an issuer, kept once in a process whichever client asks for them."""
+    """Return the token source of an issuer. All clients in a process share it."""
     url = urllib.parse.urlsplit(issuer.endpoint)
     if url.scheme == "http" and url.hostname not in _LOCAL:
-        _log.warning("%s is asked without TLS: whoever listens on the network learns the client's secret", issuer.name)
+        _log.warning("%s is used without TLS: the client's secret is readable on the network. Use https", issuer.name)
     return TokenSource(issuer.name, issuer)
 
 
 def https_context(ca_location: str, ca_pem: str) -> ssl.SSLContext:
-    """Whom to trust as an issuer: the given authorities, or the system's."""
+    """Return the TLS context for the issuer: the given authorities, or the system's."""
     location = "" if ca_location == "probe" else ca_location
     folder = bool(location) and Path(location).is_dir()
     try:
@@ -157,13 +156,13 @@ def https_context(ca_location: str, ca_pem: str) -> ssl.SSLContext:
             cafile=None if folder else location or None, capath=location if folder else None, cadata=ca_pem or None
         )
     except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
-        raise ConfigError(f"https.ca.location: the certificates cannot be used ({exc}); check the file") from exc
+        raise ConfigError(f"https.ca.location: the certificates cannot be loaded ({exc}). Check the file") from exc
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
 def check_endpoint(endpoint: str) -> None:
-    """ConfigError where this is no address of a token endpoint."""
+    """Raise ConfigError if this is not the address of a token endpoint."""
     key = "sasl.oauthbearer.token.endpoint.url"
     try:
         url = urllib.parse.urlsplit(endpoint)
@@ -177,7 +176,7 @@ def check_endpoint(endpoint: str) -> None:
 
 
 def _read(response: Any) -> bytes:
-    """The body of an answer, bounded in size and time."""
+    """Read the body of an answer, bounded in size and time."""
     body, deadline = b"", time.monotonic() + _TIMEOUT
     while part := response.read1(1 << 16):
         body += part
@@ -189,7 +188,7 @@ def _read(response: Any) -> bytes:
 
 
 def issuer_of(settings: Mapping[str, Any]) -> Issuer:
-    """Who is asked for tokens, from librdkafka's settings."""
+    """Return the issuer configured by librdkafka's settings."""
     extensions = (pair.partition("=") for pair in str(settings.get("sasl.oauthbearer.extensions") or "").split(",") if pair)
     return Issuer(
         str(settings["sasl.oauthbearer.token.endpoint.url"]),

@@ -1,9 +1,9 @@
-"""A group that has members of another kind: Kafka Streams in Java, a plain consumer, a release of penstock that proves nothing.
+"""Handles groups with members of another application: Kafka Streams (Java), a plain consumer, or penstock without a proof.
 
-A broker lets only members into a group that have one way of dealing out work in common. So who is of another kind is refused, and
-nobody in the group is harmed. But members stay in a group when they have gone: Kafka Streams in Java does not leave when it is
-closed, and whoever was killed cannot; the brokers notice when the session has ended, after 45 s unless it was set. So they are
-waited for, for longer than that; whoever is there then is alive.
+A broker admits only members with a common assignor, so this member is refused and the group is unharmed. But members can remain
+listed after they ended: Kafka Streams (Java) does not leave when it closes, and a killed process cannot. The brokers remove
+them when the session ends (45 s by default). This member therefore waits for longer than that; members listed after that are
+alive.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _log = logging.getLogger(__name__)
 JAVA_PROTOCOL = "stream"
 _OWN_PREFIX = "penstock"
 
-_SESSION_SECONDS = 45.0  # what session.timeout.ms is in Java unless it was set
+_SESSION_SECONDS = 45.0  # Java's default of session.timeout.ms
 _MORE_SECONDS = 15.0
 _TOLD_EVERY = 60.0
 _MOST_NAMED = 5
 
 
 class OtherKinds:
-    """How long members of another kind have kept this one out of its group, and what to do about it.
+    """Measures how long members of another application have kept this member out, and decides when to give up.
 
-    `look` tells who is in the group; it may fail.
+    `look` describes the group. It may fail.
     """
 
     def __init__(self, client_config: Mapping[str, Any], look: Callable[[], GroupStatus] | None) -> None:
@@ -42,11 +42,10 @@ class OtherKinds:
         self._told_at = 0.0
 
     def are_gone(self) -> None:
-        """This member has joined."""
         self._since = None
 
     def refusal(self) -> BrokerError | None:
-        """Called when this member was kept out: why it should give up, or None where it should try again in a moment."""
+        """Return the error to give up with, or None to try again. Called each time the broker refuses this member."""
         now = time.monotonic()
         if self._since is None:
             self._since, self._told_at = now, now - _TOLD_EVERY
@@ -57,22 +56,21 @@ class OtherKinds:
         if status is not None and status.protocol.startswith(_OWN_PREFIX):
             self._since = self._told_at = now
             _log.warning(
-                "the group %s has members that speak another protocol than this release. This instance joins when they are gone: "
-                "%s",
+                "The group %s has members with another protocol version. This instance joins when they have left: %s",
                 *(self._group, kind_of(status)),
             )
         elif is_over:
             return BrokerError(
-                f"the group {self._group} has members of another kind: {kind_of(status)}. An application.id belongs either to "
-                "penstock or to another application at a time, and nothing of the other was touched: stop it, and start this one "
-                "when its members have left the group; or choose another application.id"
+                f"The group {self._group} has members of another kind: {kind_of(status)}. An application.id belongs to either "
+                "penstock or another application at a time. Nothing of the other was changed. Stop it, and start this one "
+                "when its members have left the group, or choose another application.id"
             )
         else:
             self._told_at = now
             _log.warning(
-                "the group %s still has members of another kind: %s. This instance joins when they are gone, which for an "
-                "application in Java that was closed or killed is when its session.timeout.ms has passed (45 s unless it was "
-                "set); it gives up after %.0f s",
+                "The group %s still has members of another kind: %s. This instance joins when they are gone. For a Java "
+                "application that was closed or killed, that is when its session.timeout.ms has passed (45 s by default). "
+                "It gives up after %.0f s",
                 *(self._group, kind_of(status), self._patience),
             )
         return None
@@ -83,22 +81,22 @@ class OtherKinds:
         try:
             return self._look()
         except BrokerError as exc:
-            _log.debug("who is in group %s cannot be told: %s", self._group, exc)
+            _log.debug("Describing group %s failed: %s", self._group, exc)
             return None
 
 
 def kind_of(status: GroupStatus | None) -> str:
-    """Of which kind the members of a group are, and who they are.
+    """Describe the kind and the names of a group's members.
 
     >>> kind_of(GroupStatus("Stable", (), "stream"))
     'Kafka Streams in Java (assignor stream), 0 members'
     """
     if status is None or not status.exists:
-        return "the brokers do not tell who they are (group.protocol consumer or streams, or no right to describe the group)"
+        return "the brokers do not describe them (group.protocol consumer or streams, or no right to describe the group)"
     known = {JAVA_PROTOCOL: "Kafka Streams in Java"}.get(status.protocol)
     if known is None:
         known = "penstock" if status.protocol.startswith(_OWN_PREFIX) else "consumers"
-    kind = f"{known} (assignor {printable(status.protocol)})" if status.protocol else "members that deal out the work just now"
+    kind = f"{known} (assignor {printable(status.protocol)})" if status.protocol else "members in a rebalance"
     named = ", ".join(f"{member.client_id} on {member.host}" for member in status.members[:_MOST_NAMED])
     more = len(status.members) - _MOST_NAMED
     counted = "1 member" if len(status.members) == 1 else f"{len(status.members)} members"

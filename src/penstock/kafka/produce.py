@@ -1,4 +1,4 @@
-"""Write what tasks hand back: one producer per thread, transactional under exactly-once, idempotent otherwise."""
+"""The producer of a stream thread: transactional under exactly-once, idempotent otherwise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ABORT_TIMEOUT = 10.0
 _OFFSETS_TIMEOUT, _OFFSETS_ABANDONED = 10.0, 15.0
 _REPORTS = 2.0
 _CHUNK = 20_000
-_EARLIEST = 1  # librdkafka takes a timestamp of 0 for none and writes the time of day: the nearest that it writes is 1
+_EARLIEST = 1  # librdkafka replaces a timestamp of 0 by the current time; 1 is the nearest that it writes
 
 Refused = Callable[[ProducedRecord, Exception], None]
 
@@ -45,8 +45,8 @@ _FENCED = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
-# The brokers' verdict on records, on which the production exception handler decides: Kafka Streams asks it about all but what
-# is fatal (rights, an invalid topic) and fencing.
+# Errors of single records, which the production exception handler decides on. As in Kafka Streams these are all but fatal
+# errors (rights, an invalid topic) and fencing.
 _ABOUT_RECORDS = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -72,7 +72,7 @@ _MAY_PASS = frozenset(
         KafkaError._MSG_TIMED_OUT,
     }
 )
-# A broker judges a batch as a whole: beside a record of this kind, others are refused that it would take.
+# A broker refuses whole batches: one bad record of this kind makes it refuse good ones too.
 _OF_A_BATCH = frozenset(
     {
         KafkaError.INVALID_MSG,
@@ -83,12 +83,12 @@ _OF_A_BATCH = frozenset(
     }
 )
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
-# A transaction that has failed takes no more records; why it failed is told by its commit.
+# A failed transaction accepts no more records. Its commit reports the reason.
 _FAILED_STATE = (KafkaError._STATE, KafkaError._FATAL, KafkaError._PREV_IN_PROGRESS)
 
 
 class RecordsRefusedError(BrokerError):
-    """The brokers refused some of the records; which ones, and of which topics, is told when they are written one by one."""
+    """The brokers refused some records. Writing them one by one finds out which."""
 
     def __init__(self, message: str, topics: Iterable[str] = (), code: int = 0) -> None:
         super().__init__(message)
@@ -98,27 +98,27 @@ class RecordsRefusedError(BrokerError):
 
 
 class Verdict(NamedTuple):
-    """Why the brokers refused a record, and for which partition."""
+    """The error with which the brokers refused a record, and its partition."""
 
     error: KafkaError
     partition: int | None
 
     @property
     def too_large(self) -> bool:
-        """Whether the record is larger than its topic takes."""
+        """True if the record exceeds its topic's limit."""
         return self.error.code() in _TOO_LARGE
 
     @property
     def of_a_batch(self) -> bool:
-        """Whether it was said of a whole batch, in which only one record may be wrong."""
+        """True if the error is about a whole batch, in which perhaps only one record is wrong."""
         return self.error.code() in _OF_A_BATCH
 
 
 class ThreadProducer:
-    """The producer of one thread, kept for its life.
+    """The producer of one stream thread, for the thread's life.
 
-    Under exactly-once a turn is `begin`, `write`, `commit`; under at-least-once `write` and `flush`. Where the brokers refuse
-    records both end in a RecordsRefusedError: then `start_over`, and `write_one_by_one` tells which.
+    Under exactly-once a batch is `begin`, `write`, `commit`; under at-least-once `write` and `flush`. If the brokers refuse
+    records, both raise RecordsRefusedError. Then `start_over`, and `write_one_by_one` returns the refused records.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class ThreadProducer:
             "linger.ms": 5,
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 1 << 20,
-            "retry.backoff.ms": 5,  # init_transactions: 500 -> 55 ms, librdkafka backs off before its first retry
+            "retry.backoff.ms": 5,  # init_transactions: 500 -> 55 ms, because librdkafka backs off before its first retry
             "partitioner": "murmur2_random",
             **client_config,
         }
@@ -152,11 +152,11 @@ class ThreadProducer:
             self._call("opening transactions", self._producer.init_transactions, _TIMEOUT)
 
     def serve(self) -> None:
-        """Let the producer tell its statistics."""
+        """Poll the producer for its statistics."""
         self._producer.poll(0)
 
     def begin(self) -> None:
-        """Open the turn's transaction."""
+        """Begin the batch's transaction."""
         if self.alone:
             self.alone = False
             self._close()
@@ -171,10 +171,10 @@ class ThreadProducer:
             self._call("beginning a transaction", self._producer.begin_transaction)
 
     def write(self, produced: Sequence[RecordOrBatch], refused: Refused | None = None) -> None:
-        """Queue records in their order; a full queue is waited for.
+        """Queue records in order. Wait while the queue is full.
 
-        `refused(record, error)` is asked about a record the producer does not take (one that is too large, say): it returns
-        where to go on without it, or raises.
+        `refused(record, error)` is called for a record that the producer rejects, such as one that is too large. It returns to
+        skip the record, or raises.
         """
         for is_batched, items in groupby(produced, lambda item: isinstance(item, ProducedBatch)):
             if not is_batched:
@@ -182,7 +182,7 @@ class ThreadProducer:
                 continue
             for columns in items:
                 assert isinstance(columns, ProducedBatch)
-                if not len(columns):  # of a turn that changed nothing, say because all it had came too late
+                if not len(columns):  # no outputs, for example because all records were late
                     continue
                 self._topics.add(columns.topic)
                 done = 0 if columns.headers is not None else self._write_columns(columns)
@@ -190,10 +190,10 @@ class ThreadProducer:
                     self._write_records(list(columns.records(done)), refused)
 
     def _write_columns(self, columns: ProducedBatch) -> int:
-        """Queue plain records in a tight loop; returns how many went well, `_write_records` knows what to do about the next."""
+        """Queue plain records in a tight loop. Returns how many were queued; `_write_records` handles the next one."""
         produce, topic, where = self._producer.produce, columns.topic, -1 if columns.partition is None else columns.partition
         callback = None if self.transactional else self._reported
-        # The last one of a fixed partition is left to `_write_records`, which asks where it landed.
+        # With a fixed partition the last record is left to `_write_records`, which requests its offset.
         rows = zip(columns.keys, columns.values, columns.timestamps)
         done = 0
         try:
@@ -202,12 +202,14 @@ class ThreadProducer:
                 done += 1
                 if not done % _CHUNK:
                     self._producer.poll(0)
+            self._producer.poll(0)
         except (BufferError, KafkaException):
             pass
         return done
 
     def _write_records(self, records: Sequence[ProducedRecord], refused: Refused | None = None) -> None:
-        # The last record of a partition is asked where it landed. In a transaction the commit fails if any of the others did.
+        # The offset of the last record of each partition is requested. In a transaction the commit fails if any other record
+        # fails.
         produce, acknowledged, others = self._producer.produce, self._acknowledged, None if self.transactional else self._reported
         last = {(record.topic, record.partition): i for i, record in enumerate(records)}
         self._topics.update(topic for topic, _ in last)
@@ -229,20 +231,21 @@ class ThreadProducer:
                 self._producer.poll(0)
 
     def _wait_for_room(self, topic: str, since: float) -> float:
-        """The queue is full, since some time, or 0 where that is new: wait a moment for the brokers; returns since when it is."""
+        """Wait a moment while the queue is full. Returns when it became full; `since` is 0 on the first call."""
         now = time.monotonic()
         if since and now > since + _TIMEOUT:
             self._raise_failure(self._failures)
             raise BrokerError(
-                f"writing to {topic}: no record that waits for the brokers was taken within {_TIMEOUT:.0f} s: check that they run"
+                f"Writing to {topic} failed: no queued record was acknowledged within {_TIMEOUT:.0f} s. "
+                "Check that the brokers run"
             )
         self._producer.poll(0.05)
         return since or now
 
     def write_one_by_one(self, records: Sequence[ProducedRecord]) -> dict[int, Verdict]:
-        """Write records with a report for each; which ones the brokers refuse, by their index.
+        """Write records with a delivery report for each. Returns the refused ones by index.
 
-        A transaction takes nothing more after its first refusal: there may be others behind it.
+        A transaction accepts nothing after its first refusal, so later records are not checked.
         """
         verdicts: dict[int, Verdict] = {}
         waiting = {*range(len(records))}
@@ -272,7 +275,7 @@ class ThreadProducer:
                     if exc.args[0].code() not in _FAILED_STATE:
                         verdicts[index] = Verdict(exc.args[0], partition)
                         break
-                    deadline = min(deadline, time.monotonic() + _REPORTS)  # the report that tells why is on its way
+                    deadline = min(deadline, time.monotonic() + _REPORTS)  # the report with the reason is on its way
                     break
             self._producer.poll(0)
         while waiting and not (verdicts and self.transactional) and time.monotonic() < deadline and not self._fatal_failures():
@@ -281,7 +284,7 @@ class ThreadProducer:
         return verdicts
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: bytes) -> None:
-        """Commit outputs and offsets in one transaction; afterwards all of it is visible, or none."""
+        """Commit outputs and offsets in one transaction. All of it becomes visible, or nothing."""
         for part in offset_parts({p: o._replace(metadata=to_committed(o.metadata)) for p, o in offsets.items()}):
             positions = [TransactionOffset(partition, committed) for partition, committed in part.items()]
             try:
@@ -299,34 +302,35 @@ class ThreadProducer:
             send = partial(send_offsets, producer, positions, group_metadata, _OFFSETS_TIMEOUT)
             call_within(_OFFSETS_ABANDONED, send, late=producer.close)
         except AbandonedError as exc:
-            # The transaction is left to its next epoch, which aborts it; even closing this producer might not return.
+            # The next epoch aborts this transaction. Even closing this producer might block.
             self._abandoned = True
-            raise BrokerError(f"the group's coordinator did not take the offsets of a transaction: {exc}") from exc
+            raise BrokerError(f"Adding offsets to a transaction failed: the group coordinator does not answer ({exc})") from exc
 
     def flush(self) -> None:
-        """Return when everything written has been acknowledged."""
+        """Wait until all written records are acknowledged."""
         left = self._producer.flush(_TIMEOUT)
         self._raise_failure(self._failures)
         if left:
-            raise BrokerError(f"{left} records were not acknowledged within {_TIMEOUT:.0f} s: check that the brokers are up")
+            raise BrokerError(f"{left} records were not acknowledged within {_TIMEOUT:.0f} s. Check that the brokers are up")
 
     def start_over(self, reason: RecordsRefusedError | None = None, alone: bool = False) -> None:
-        """Forget what this turn wrote and begin again, with batches the brokers take.
+        """Abort the batch and begin again, with batches that the brokers accept.
 
-        Where they were too large, they are smaller from now on; `alone` makes each record a batch of its own in this turn.
+        If batches were too large, they are smaller from now on. `alone` writes each record of this batch as a Kafka batch of
+        its own.
         """
         self.abort()
         if reason is not None and reason.too_large:
-            # A batch is refused as a whole, and librdkafka does not split it as Java's producer does.
+            # A batch is refused as a whole. librdkafka does not split it as Java's producer does.
             self._config |= largest_batch(self._client_config, reason.topics)
         self.alone = self.alone or alone or (reason is not None and reason.of_a_batch)
-        # Anew in any case: after a refusal librdkafka may go on with sequence numbers that the broker does not expect.
+        # Always a new producer: after a refusal librdkafka may continue with sequence numbers that the broker does not expect.
         self._close()
         self._open()
         self._begin()
 
     def abort(self) -> None:
-        """Give up the open transaction, best effort: a fenced producer has nothing left to abort."""
+        """Abort the open transaction. Errors are ignored: a fenced producer has nothing to abort."""
         if self._abandoned:
             return
         try:
@@ -337,12 +341,12 @@ class ThreadProducer:
             pass
 
     def close(self) -> None:
-        """Release the connections."""
+        """Close the producer."""
         if not self._abandoned:
             self._close()
 
     def _close(self) -> None:
-        """What is still queued belongs to no turn any more: it would be waited for as long as delivery.timeout.ms allows."""
+        """Close the producer without delivering its queue, which would take up to delivery.timeout.ms."""
         producer = self._producer
 
         def close() -> None:
@@ -353,12 +357,12 @@ class ThreadProducer:
         close_within("a producer", close)
 
     def end_of(self, partition: TopicPartition) -> int | None:
-        """The position after the last record this turn wrote to a partition; None where it wrote none."""
+        """Return the offset after this batch's last record in a partition, or None."""
         return self._ends.get(partition)
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
-        """The positions behind the last records that were written to partitions since the transaction began."""
+        """The offsets after the last records written to each partition since the transaction began."""
         return dict(self._ends)
 
     # -- acknowledgements ----------------------------------------------------------------------------------------------
@@ -377,18 +381,18 @@ class ThreadProducer:
     # -- errors --------------------------------------------------------------------------------------------------------
 
     def _fatal_failures(self) -> list[tuple[str, KafkaError]]:
-        """What was reported and is no verdict on a record; records thrown out of the queue only follow something else."""
+        """Return failures that are not about single records. Purged records only follow from another error."""
         followed = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._INVALID_DIFFERENT_RECORD)
         return [(topic, error) for topic, error in self._failures if error.code() not in (*followed, *_ABOUT_RECORDS)]
 
     def _raise_failure(self, failures: Sequence[tuple[str, KafkaError]]) -> None:
         if failures:
-            # What no handler decides on comes first.
+            # Errors without a handler come first.
             topic, error = next((f for f in failures if f[1].code() not in _ABOUT_RECORDS), failures[0])
             self._raise(f"writing to {topic}", error)
 
     def _raise_refusal(self, record: ProducedRecord, exc: KafkaException) -> NoReturn:
-        """Why the producer does not take a record that nobody decides on."""
+        """Raise the error for a record that the producer rejected and no handler decides on."""
         if exc.args[0].code() in _FAILED_STATE and self.transactional:
             self._call("writing records", self._producer.commit_transaction, _TIMEOUT)
         if exc.args[0].code() in _FAILED_STATE:
@@ -404,17 +408,18 @@ class ThreadProducer:
             except KafkaException as exc:
                 error = exc.args[0]
                 retriable = error.retriable() and not error.txn_requires_abort() and not error.fatal()
-                # Given up in time, a thread is not held by a broker that is away; a new epoch finds out how the commit ended.
+                # Giving up in time frees the thread from an unavailable broker. The next epoch finds out whether the commit
+                # succeeded.
                 if not retriable or time.monotonic() > deadline:
                     self._raise(doing, error, exc)
 
     def _raise(self, doing: str, error: KafkaError, cause: KafkaException | None = None) -> NoReturn:
         if error.code() in _FENCED:
             raise TaskMigratedError(
-                f"{doing} was refused ({error.name()}): another member of the group has taken over this work"
+                f"{doing} was refused ({error.name()}): another member of the group owns these tasks"
             ) from cause
         self._producer.poll(0)
-        if error.code() == KafkaError._INCONSISTENT:  # records were not delivered; their reports tell why
+        if error.code() == KafkaError._INCONSISTENT:  # records were not delivered; their reports have the reason
             self._raise_failure(self._failures)
             raise RecordsRefusedError(f"{doing} failed: {error.str()}", self._topics) from cause
         topics = [topic for topic, reported in self._failures if reported.code() == error.code()]
@@ -423,12 +428,12 @@ class ThreadProducer:
         if is_access_error(error) and (topics or self._topics):
             doing = f"writing to {', '.join(sorted({*topics} or self._topics))}"
         if error.code() == KafkaError.TOPIC_EXCEPTION:
-            raise ProductionError(f"{doing} failed: {error.str()}; check the topic's name") from cause
+            raise ProductionError(f"{doing} failed: {error.str()}. Check the topic's name") from cause
         raise refused(doing, error) from cause
 
 
 def _as_written(headers: Headers) -> list[tuple[str, bytes | None]] | None:
-    """Headers for librdkafka. Half of a surrogate pair in a name, which would end the process there, becomes "?" as in Java."""
+    """Convert headers for librdkafka. Lone surrogates in a name, which would crash librdkafka, become "?" as in Java."""
     return [(n if n.isascii() else n.encode("utf-8", "replace").decode(), value) for n, value in headers] if headers else None
 
 
@@ -437,15 +442,15 @@ def _code_of(cause: BaseException | None) -> int | None:
 
 
 def fence(client_config: Mapping[str, Any], transactional_id: str) -> None:
-    """Abort what is open under a transactional id, and keep out whoever still has it."""
+    """Abort the open transaction of a transactional id and fence its other producers."""
     ThreadProducer(client_config, transactional_id).close()
 
 
 def production_error(record: ProducedRecord, verdict: Verdict) -> ProductionError:
-    """What the handler is asked about; `retriable` tells whether the same write may succeed later."""
+    """Return the error for the production exception handler. `retriable`: the same write may succeed later."""
     error, partition = verdict
     where = record.topic if partition is None or partition < 0 else f"{record.topic}-{partition}"
-    found = ProductionError(f"a record for {where} was refused: {error.name()}, {error.str()}")
+    found = ProductionError(f"A record for {where} was refused: {error.name()}, {error.str()}")
     found.__cause__ = KafkaException(error)
-    found.retriable = error.code() in _MAY_PASS  # type: ignore[attr-defined]  # what handlers look at, as in Java
+    found.retriable = error.code() in _MAY_PASS  # type: ignore[attr-defined]  # handlers read it, as in Java
     return found

@@ -1,8 +1,8 @@
-"""kafka-python's log, kept down: what a broker that restarts makes it say is chatter for an operator of the application.
+"""Demotes kafka-python's log messages about broker restarts to DEBUG.
 
-Each lost connection, failed metadata refresh and missed heartbeat is an error in its log, tens of them a second. So are offsets
-that are asked for while the transaction that changes them is decided. Membership tells itself when it is interrupted and when it
-ends. The chatter is still there for whoever asks for DEBUG; what needs a person (authorization, authentication) stays as it is.
+kafka-python logs an error for each lost connection, failed metadata refresh and missed heartbeat, tens a second. It also logs
+offset fetches during an undecided transaction. `kafka/membership.py` logs when membership is interrupted and when it ends.
+Messages about authorization and authentication keep their level.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _LOUD = (
     "kafka.net.transport",
 )
 _SERIOUS = ("authoriz", "authentic", "sasl", "fenced", "inconsistent", "fatal", "certificate", "ssl")
-_TOLD = "inconsistentgroupprotocol"  # once a second while members of another kind are waited for; membership tells who they are
+_TOLD = "inconsistentgroupprotocol"  # once a second while members of another application are waited for; membership logs them
 
 
 class _Demote(logging.Filter):
-    """Makes DEBUG of warnings and errors that pass by themselves."""
+    """Demotes warnings and errors about passing conditions to DEBUG."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno not in (logging.WARNING, logging.ERROR):
@@ -40,6 +40,6 @@ _demote = _Demote()
 
 
 def keep_down() -> None:
-    """Demote kafka-python's chatter; done once, however often it is asked for."""
+    """Install the filters. Later calls do nothing."""
     for name in _LOUD:
         logging.getLogger(name).addFilter(_demote)

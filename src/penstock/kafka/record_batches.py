@@ -1,8 +1,7 @@
-"""Record batches as they lie in a log, read as columns without an object for each message.
+"""Decode record batches into columns, without an object for each message.
 
-Only the places where records begin are found one by one, since each says how long it is; all else is done for many at a time.
-Read are batches of the format that there is since Kafka 0.11, without the headers of records. What is not of it, or damaged, is
-an `UnreadableBatchError`: it has to be read another way.
+Record lengths are read one by one; everything else is decoded for many records at once. The format is that of Kafka 0.11 and
+later, without record headers. Other formats and damaged batches raise `UnreadableBatchError`, and the caller uses the consumer.
 """
 
 from __future__ import annotations
@@ -21,48 +20,48 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
-# Offset of the first record, length, (leader epoch), format, (checksum), attributes, last offset of it, timestamp of the first,
-# latest timestamp, producer, (its epoch, its first sequence), number of records.
+# Offset of the first record, length, (leader epoch), format, (checksum), attributes, last offset delta, first timestamp, latest
+# timestamp, producer id, (its epoch, its first sequence), number of records.
 _HEADER = struct.Struct(">qi4xb4xhiqqq6xi")
-_LENGTH_AT = 12  # what is counted by a batch's length begins here
+_LENGTH_AT = 12  # a batch's length counts from here
 _FORMAT = 2
 _COMPRESSION, _STAMPED_BY_BROKER, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
-_CODECS = {1: "gzip", 3: "lz4", 4: "zstd"}  # what Arrow reads as Kafka writes it: not snappy
+_CODECS = {1: "gzip", 3: "lz4", 4: "zstd"}  # the codecs that Arrow reads in Kafka's framing: not snappy
 _ABORT = b"\x00\x00"
 
 LARGEST_BATCH = 128 << 20
-"""What a batch may unpack to: a few kilobytes of a hostile one would fill the memory otherwise."""
+"""The largest decompressed size. A hostile batch of a few kilobytes could otherwise exhaust the memory."""
 _PIECE = 1 << 20
 
-# Of so many records is it tried whether they are equally long; it is worth it where so many are.
+# Records are checked in runs for equal lengths. A run of at least `_LONG_RUN` is decoded at once.
 _RUN, _LONG_RUN = 2_048, 64
 
 
 class UnreadableBatchError(Exception):
-    """There is something in a log that is not read here."""
+    """A batch that this module cannot read."""
 
 
 class Aborted(NamedTuple):
-    """A producer's transaction that was aborted, and where it begins."""
+    """An aborted transaction: its producer and its first offset."""
 
     producer_id: int
     first_offset: int
 
 
 class ReadBatches(NamedTuple):
-    """The records of batches, and the offset behind the last batch."""
+    """The records of batches, and the offset after the last batch."""
 
     columns: RawBatch
     next_offset: int
 
 
 def offset_behind(data: bytes, position: int) -> int:
-    """The offset behind the last whole batch in a broker's answer; the position that was asked for where there is none."""
+    """Return the offset after the last complete batch of an answer, or the requested position if there is none."""
     return max([position, *(batch.last_offset + 1 for batch, _, _ in _whole_batches(data))])
 
 
 def batch_end(data: bytes, position: int) -> int:
-    """Return the offset behind the batch that holds a position, by its header alone; the next offset if that is not known."""
+    """Return the offset after the batch that contains a position, from its header. If it is unknown, the next offset."""
     try:
         batch = next((batch for batch, _, _ in _whole_batches(data) if batch.last_offset >= position), None)
     except UnreadableBatchError:
@@ -71,9 +70,9 @@ def batch_end(data: bytes, position: int) -> int:
 
 
 def read_batches(topic: str, partition: int, data: bytes, position: int, aborted: Sequence[Aborted] = ()) -> ReadBatches:
-    """The records in a broker's answer from a position on; those of aborted transactions are left out.
+    """Return the records of an answer from a position on, without aborted transactions.
 
-    The last batch may be cut off, and is not read then. Without a whole batch there is nothing, and it goes on at the position.
+    A last batch that is cut off is not read. Without a complete batch the result is empty and the next offset is the position.
     """
     picked, next_offset = _Picked(data), position
     waiting, decided_not = sorted(aborted, key=lambda one: one.first_offset), set[int]()
@@ -104,12 +103,12 @@ class _Batch(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record, also where compaction has taken that away."""
+        """The offset of the last record, even if compaction has removed it."""
         return self.first_offset + self.last_delta
 
 
 def _whole_batches(data: bytes) -> Iterator[tuple[_Batch, int, int]]:
-    """The batches of an answer that are not cut off, with where the records of each begin and end."""
+    """Yield the complete batches of an answer, with the start and end of their records."""
     at = 0
     while at + _HEADER.size <= len(data):
         batch = _Batch(*_HEADER.unpack_from(data, at))
@@ -123,11 +122,11 @@ def _whole_batches(data: bytes) -> Iterator[tuple[_Batch, int, int]]:
 
 
 class _Picked:
-    """Where the records of some batches begin; then their columns."""
+    """Collects the record positions of batches and decodes their columns."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        # With one that is compressed among them, all are put one behind the other, so that they stay in their order.
+        # If a batch is compressed, all batches are copied into one buffer, which keeps the order.
         self._pieces: list[bytes] | None = None
         if any(batch.attributes & _COMPRESSION for batch, _, _ in _whole_batches(data)):
             self._pieces = []
@@ -136,7 +135,7 @@ class _Picked:
         self._batches: list[_Batch] = []
 
     def add(self, batch: _Batch, at: int, end: int) -> None:
-        """Note where the records of a batch begin, which lie from one place to another."""
+        """Add the records of a batch between two positions."""
         if self._pieces is None:
             self._note(batch, self._data, at, end, 0)
             return
@@ -159,11 +158,11 @@ class _Picked:
         except IndexError:
             at = -1
         if at != end:
-            raise UnreadableBatchError(f"a batch at offset {batch.first_offset} is not as long as its records")
+            raise UnreadableBatchError(f"a batch at offset {batch.first_offset} has another length than its records")
         self._batches.append(batch)
 
     def columns(self, topic: str, partition: int, position: int) -> RawBatch:
-        """The columns of all records from a position on."""
+        """Return the columns of all records from an offset on."""
         batches = self._batches
         if not self._starts:
             return RawBatch(topic, partition, [], [], [], [])
@@ -188,21 +187,21 @@ class _Picked:
             by_broker = np.repeat([bool(batch.attributes & _STAMPED_BY_BROKER) for batch in batches], counts)
             latest = np.repeat(np.array([batch.latest_timestamp for batch in batches], np.int64), counts)
             stamps = np.where(by_broker, latest, stamps)
-        first = int(np.searchsorted(offsets, position))  # a batch may begin before it
+        first = int(np.searchsorted(offsets, position))  # a batch may begin before the position
         found = RawBatch(topic, partition, _as_sequence(offsets), stamps.tolist(), keys, values)
         return found.rows(first, len(found))
 
 
 def _as_sequence(offsets: Numbers) -> Sequence[int]:
-    """A range, where none is missing between them."""
+    """Return offsets as a range if they are contiguous."""
     first, last = int(offsets[0]), int(offsets[-1])
     return range(first, last + 1) if last - first == len(offsets) - 1 else offsets.tolist()
 
 
 def _equally_long(memory: npt.NDArray[np.uint8], size: int, at: int, end: int, most: int) -> Numbers:
-    """Where records begin that are all as long as the first; none where that is not told in one byte.
+    """Return the starts of records with the same length as the first. Empty if the length takes more than one byte.
 
-    Each is where the one before says it is, since that says the same as all before it.
+    Each start follows from the length before, and all lengths are equal.
     """
     if size > 127:
         return np.empty(0, np.int64)
@@ -213,7 +212,7 @@ def _equally_long(memory: npt.NDArray[np.uint8], size: int, at: int, end: int, m
 
 
 def _one_by_one(data: bytes, at: int, count: int) -> tuple[Numbers, int]:
-    """Where so many records begin, and where the next does: 0.08 µs each."""
+    """Return the starts of `count` records, and the position after them: 0.08 µs each."""
     places: list[int] = []
     note = places.append
     for _ in range(count):
@@ -234,7 +233,7 @@ def _unpacked(batch: _Batch, records: bytes) -> bytes:
     if not codec:
         return records
     if codec not in _CODECS:
-        raise UnreadableBatchError(f"a batch at offset {batch.first_offset} is compressed in a way that is not read here")
+        raise UnreadableBatchError(f"a batch at offset {batch.first_offset} has an unsupported compression")
     pieces, size = list[bytes](), 0
     try:
         stream = pa.CompressedInputStream(pa.BufferReader(records), _CODECS[codec])
@@ -244,19 +243,19 @@ def _unpacked(batch: _Batch, records: bytes) -> bytes:
     except (OSError, pa.ArrowException) as exc:
         raise UnreadableBatchError(f"a batch at offset {batch.first_offset} cannot be decompressed: {exc}") from exc
     if size > LARGEST_BATCH:
-        raise UnreadableBatchError(f"a batch at offset {batch.first_offset} unpacks to more than {LARGEST_BATCH} bytes")
+        raise UnreadableBatchError(f"a batch at offset {batch.first_offset} decompresses to more than {LARGEST_BATCH} bytes")
     return b"".join(pieces)
 
 
 def _is_abort(data: bytes, batch: _Batch, at: int, end: int) -> bool:
-    """Whether a batch of control ends an aborted transaction: its record's key is a version, and what became of it."""
+    """Return True if a control batch ends an aborted transaction. Its record's key has a version and the outcome."""
     picked = _Picked(data)
     picked.add(batch, at, end)
     return any((key or b"")[2:4] == _ABORT for key in picked.columns("", 0, 0).keys)
 
 
 def _varints(memory: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
-    """Numbers of variable length, zigzag as Kafka writes them, at some places; and the places behind them."""
+    """Decode zigzag varints at these positions. Returns the numbers and the positions after them."""
     byte = memory[at].astype(np.int64)
     raw, behind = byte & 127, at + 1
     longer, shift = np.flatnonzero(byte > 127), 7
@@ -271,9 +270,9 @@ def _varints(memory: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbe
 
 
 def _entries(data: bytes, at: Numbers, sizes: Numbers) -> list[bytes | None]:
-    """Bytes at some places, in the order of the places; None where the size is -1.
+    """Return the bytes at these positions, in order; None for size -1.
 
-    Out of an Arrow array that has the entries and what lies between, which is not copied: 0.04 µs each.
+    They are taken from an Arrow array over the data and the gaps between, without a copy: 0.04 µs each.
     """
     count, there = len(at), sizes >= 0
     bounds = np.empty(2 * count, np.int64)
@@ -281,7 +280,7 @@ def _entries(data: bytes, at: Numbers, sizes: Numbers) -> list[bytes | None]:
     if int(sizes.min()) < -1 or int(bounds[-1]) > len(data) or (bounds[1:] < bounds[:-1]).any():
         raise IndexError("an entry lies outside of its record")
     both = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2 * count - 1, [None, _buffer(bounds), pa.py_buffer(data)])
-    # Neither pa.array() nor to_numpy(): those import pandas, where there is one, in 0.2 s.
+    # Not pa.array() or to_numpy(): both import pandas if it is installed, which takes 0.2 s.
     wanted = pa.Array.from_buffers(pa.int64(), count, [None, _buffer(np.arange(0, 2 * count, 2, dtype=np.int64))])
     found: list[bytes | None] = both.take(wanted).to_pylist()
     if not there.all():

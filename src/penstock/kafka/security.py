@@ -1,11 +1,11 @@
-"""How the brokers are spoken to: Java's security settings, for librdkafka and for kafka-python.
+"""Java's security settings, for librdkafka and kafka-python.
 
     security.protocol, sasl.*, ssl.* (Java's or librdkafka's names)
         ──► `security_settings`   librdkafka's names: fetch, produce, restore, global tables, admin
-        ──► `member_security`     kafka-python's: the group's member, and the group's administration
+        ──► `member_security`     kafka-python's names: the group's member and the group's administration
 
-What neither library can do (Java classes as plug-ins, JKS and PKCS#12 stores) is refused with what to do instead; nothing that
-protects the application is left out in silence. No message carries the value of a secret. Tokens: `oauth`.
+Settings that neither library supports (Java plug-in classes, JKS and PKCS#12 stores) are refused with an alternative. No
+protecting setting is ignored silently. No message contains a secret. For tokens see `kafka/oauth.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
 }
 
-# Java's ways to plug in classes: without them the application would not be who it should be.
+# Settings that load Java classes. Ignoring them would weaken authentication.
 _PLUG_INS = (
     "sasl.client.callback.handler.class",
     "sasl.login.callback.handler.class",
@@ -38,7 +38,7 @@ _PLUG_INS = (
     "security.providers",
 )
 
-# Details of Java's own TLS and login code; OpenSSL has its own.
+# Settings of Java's own TLS and login code without a counterpart in OpenSSL.
 _WITHOUT_MEANING = frozenset(
     {
         "sasl.jaas.config", "ssl.truststore.type", "ssl.truststore.password", "ssl.truststore.location", "ssl.keystore.type",
@@ -64,27 +64,28 @@ _JAAS_OPTION = re.compile(r'([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 
 
 def is_security(key: str) -> bool:
-    """Whether a client's setting is translated here."""
     return key.startswith(("sasl.", "ssl.", "https.", "enable.ssl.")) or key in ("security.protocol", "security.providers")
 
 
 def security_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The security settings among a client's, in librdkafka's names; ConfigError for what cannot be translated."""
+    """Return the security settings with librdkafka's names. Raises ConfigError for unsupported settings."""
     mechanism = str(given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "").upper()
     if mechanism == "AWS_MSK_IAM":
         raise ConfigError(
-            f"sasl.mechanism = {mechanism} is a Java library's: set sasl.mechanism = {OAUTHBEARER} and {PROVIDER} to a function "
+            f"sasl.mechanism = {mechanism} is a Java library's. Set sasl.mechanism = {OAUTHBEARER} and {PROVIDER} to a function "
             "that signs tokens with aws-msk-iam-sasl-signer-python"
         )
     for key in _PLUG_INS:
         if given.get(key) and not (mechanism == OAUTHBEARER and is_done_here(key, given[key])):
             instead = f"remove it, or set {PROVIDER}" if mechanism == OAUTHBEARER else "remove it"
-            raise ConfigError(f"{key} names a Java class, which neither librdkafka nor kafka-python can load; {instead}")
+            raise ConfigError(
+                f"{key} names a Java class, which neither librdkafka nor kafka-python can load. {instead.capitalize()}"
+            )
     found = {
         _RENAMED.get(key, key): value
         for key, value in given.items()
         if is_security(key)
-        and not key.startswith(("sasl.oauthbearer.", "https."))  # tokens and who gives them: below
+        and not key.startswith(("sasl.oauthbearer.", "https."))  # tokens are handled below
         and key not in (*_PLUG_INS, *_WITHOUT_MEANING)
     }
     if "security.protocol" in found:
@@ -99,14 +100,14 @@ def security_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     if found.get("ssl.endpoint.identification.algorithm") in ("", None):
         found.pop("ssl.endpoint.identification.algorithm", None)
         if "ssl.endpoint.identification.algorithm" in given:
-            found["ssl.endpoint.identification.algorithm"] = "none"  # Java's way to say none
+            found["ssl.endpoint.identification.algorithm"] = "none"  # Java's value for "none"
     if with_login:
         _check_sasl(found)
     return found
 
 
 def member_security(translated: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for kafka-python, from librdkafka's names."""
+    """Return the security settings with kafka-python's names."""
     names = {
         "security.protocol": "security_protocol",
         "sasl.mechanism": "sasl_mechanism",
@@ -117,7 +118,7 @@ def member_security(translated: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: translated[key] for key, name in names.items() if key in translated}
     tokens = token_source(translated)
     if tokens is not None:
-        from penstock.kafka.member_tokens import MemberTokens  # threads translate settings too, and do without kafka-python
+        from penstock.kafka.member_tokens import MemberTokens  # threads translate settings too, but need no kafka-python
 
         found["sasl_oauth_token_provider"] = MemberTokens(tokens)
     if tokens is not None or "sasl_plain_password" in found:
@@ -128,7 +129,7 @@ def member_security(translated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _keep_logins_out_of_the_log() -> None:
-    """kafka-python logs its settings and what it sends and receives at DEBUG, passwords included: these then begin at INFO."""
+    """Hide kafka-python's DEBUG messages, which contain its settings and requests with passwords."""
     for name in _WIRE_LOGGERS:
         logger = logging.getLogger(name)
         if _above_debug not in logger.filters:
@@ -145,7 +146,7 @@ def _check_sasl(found: dict[str, Any]) -> None:
         given = f"sasl.mechanism = {mechanism!r} is not supported" if mechanism else "sasl.mechanism is not set"
         raise ConfigError(
             f"{given}: security.protocol = {found['security.protocol']} needs one of {', '.join(_MECHANISMS)}, which both "
-            "librdkafka and kafka-python speak"
+            "librdkafka and kafka-python support"
         )
     found["sasl.mechanism"] = mechanism
     missing = [key for key in ("sasl.username", "sasl.password") if not found.get(key)]
@@ -160,8 +161,8 @@ def _jaas_options(text: str) -> dict[str, str]:
 def _from_jaas(options: Mapping[str, str]) -> dict[str, str]:
     if not {"username", "password"} <= options.keys():
         raise ConfigError(
-            "sasl.jaas.config is understood where it has a username and a password (PLAIN and SCRAM), or a clientId and a "
-            "clientSecret (OAUTHBEARER); for Kerberos set sasl.kerberos.service.name, sasl.kerberos.principal and "
+            "sasl.jaas.config needs a username and a password (PLAIN and SCRAM), or a clientId and a "
+            "clientSecret (OAUTHBEARER). For Kerberos set sasl.kerberos.service.name, sasl.kerberos.principal and "
             "sasl.kerberos.keytab"
         )
     return {"sasl.username": options["username"], "sasl.password": options["password"]}
@@ -171,7 +172,7 @@ def _from_jaas(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _stores(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Java's trust and key store where they are PEM files: the latter holds the key and its certificates."""
+    """Return the settings for Java's PEM trust store and key store. The key store file has the key and its certificates."""
     found: dict[str, Any] = {}
     if given.get("ssl.truststore.location"):
         found["ssl.ca.location"] = _pem_file(given, "ssl.truststore", "ssl.ca.location")
@@ -195,13 +196,13 @@ def _pem_file(given: Mapping[str, Any], store: str, instead: str) -> str:
         else ""
     )
     raise ConfigError(
-        f"{store}.location = {location!r} is a {kind} store, and the clients read PEM files: convert it ({first}{to_pem}) and "
+        f"{store}.location = {location!r} is a {kind} store, but the clients read PEM files. Convert it ({first}{to_pem}) and "
         f"set {instead}, or {store}.location with {store}.type = PEM"
     )
 
 
 def _kind_of(location: str, told: Any) -> str:
-    """PEM, JKS or PKCS12: by what the file begins with, its ending, or what the user said it is."""
+    """Return the kind of a store, by the file's first bytes, its ending, or the configured type."""
     try:
         with Path(location).open("rb") as file:
             begin = file.read(4096)
@@ -217,7 +218,7 @@ def _kind_of(location: str, told: Any) -> str:
 
 
 def _ssl_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
-    """What librdkafka makes of the same settings, for a client that uses Python's own TLS."""
+    """Return the TLS context that librdkafka would use for these settings."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if settings.get("ssl.endpoint.identification.algorithm") == "none":
@@ -237,16 +238,16 @@ def _ssl_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
         doing = "ssl.certificate.location and ssl.key.location"
         _load_certificate(context, settings)
     except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
-        raise ConfigError(f"{doing}: the certificates cannot be used ({exc}); check the files and ssl.key.password") from exc
+        raise ConfigError(f"{doing}: the certificates cannot be loaded ({exc}). Check the files and ssl.key.password") from exc
     return context
 
 
 def _load_certificate(context: ssl.SSLContext, settings: Mapping[str, Any]) -> None:
-    password = settings.get("ssl.key.password") or ""  # never asked for at the terminal
+    password = settings.get("ssl.key.password") or ""  # an empty password, so that no terminal prompt appears
     if settings.get("ssl.certificate.location"):
         context.load_cert_chain(settings["ssl.certificate.location"], settings.get("ssl.key.location"), password)
     elif settings.get("ssl.certificate.pem"):
-        # Python reads a key from a file alone; this one is ours only, and is gone at once.
+        # Python loads a key only from a file. This one is readable by this user alone and deleted at once.
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
             file.write(f"{settings.get('ssl.key.pem', '')}\n{settings['ssl.certificate.pem']}\n")
             file.flush()

@@ -1,11 +1,11 @@
-"""Tokens of SASL/OAUTHBEARER: who gives them, how long they are kept, and how each client asks for them.
+"""Tokens of SASL/OAUTHBEARER: providers, renewal, and the callbacks of both client libraries.
 
-    provider()  ──►  `TokenSource`  ──►  librdkafka's refresh callback, on a thread of its own, also while nobody polls
+    provider()  ──►  `TokenSource`  ──►  librdkafka's refresh callback, on its own thread, also without polls
                      keeps a token       `MemberTokens` for kafka-python, on the loop that also sends the heartbeats
                      for 4/5 of its life
 
-A provider takes no arguments and returns the token, or the token with the second since the epoch at which it expires, and with
-its principal and extensions where the brokers want them. No message and no `repr` carries a token.
+A provider takes no arguments. It returns the token, or a tuple of the token, its expiry in seconds since the epoch, and
+optionally its principal and extensions. No message and no `repr` contains a token.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _log = logging.getLogger(__name__)
 
 Provider = Callable[[], Any]
 
-_PROVIDER_SECONDS = 10.0  # librdkafka waits as long when a client is opened
-_RENEW_AFTER = 0.8  # librdkafka asks for the next token at this part of a token's life
+_PROVIDER_SECONDS = 10.0  # librdkafka waits as long when it opens a client
+_RENEW_AFTER = 0.8  # librdkafka renews a token at this part of its life
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 _EXTENSION = re.compile(r"[A-Za-z]+")
@@ -42,7 +42,7 @@ EXPECTED = "the token, or (token, seconds since the epoch at which it expires[, 
 
 @dataclass(frozen=True)
 class Token:
-    """A token the brokers take until it expires."""
+    """A token with its expiry."""
 
     value: str = field(repr=False)
     expires_at: float
@@ -51,11 +51,11 @@ class Token:
 
 
 class TokenSource:
-    """Tokens of one provider; a new one is asked for when most of the last one's life is over.
+    """Tokens of one provider, renewed after 4/5 of their life.
 
-    Called by librdkafka as its `oauth_cb`. A provider that fails while the last token is still good is only logged. Otherwise
-    an `OSError` (no connection, no answer in time) is a `BrokerError`, which the application tries again, and anything else a
-    `BrokerAccessError`, which ends it.
+    librdkafka calls it as `oauth_cb`. If the provider fails while the last token is valid, the error is logged. Otherwise an
+    `OSError` (no connection, a timeout) raises BrokerError, which the application retries, and any other error raises
+    BrokerAccessError, which ends it.
     """
 
     def __init__(self, name: str, provider: Provider) -> None:
@@ -67,7 +67,7 @@ class TokenSource:
         self._renewal: threading.Timer | None = None
 
     def current(self, patience: float = 0.0) -> Token:
-        """A token that is good now; what may pass is tried again for as many seconds."""
+        """Return a valid token. Passing errors are retried for `patience` seconds."""
         deadline, pause = time.monotonic() + patience, _FIRST_PAUSE
         while True:
             try:
@@ -82,7 +82,7 @@ class TokenSource:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def at_once(self) -> Token:
-        """The token at hand as long as it is good; waits only where there is none. The next one is got in good time, beside."""
+        """Return the current token without waiting while it is valid. A background timer renews it in time."""
         token = self._token
         if token is None or token.expires_at <= time.time() + 1:
             token = self.current()
@@ -93,7 +93,7 @@ class TokenSource:
         return token
 
     def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
-        """What librdkafka wants of its callback."""
+        """Return the token in the form of librdkafka's callback."""
         token = self.current()
         return token.value, token.expires_at, token.principal, dict(token.extensions)
 
@@ -112,7 +112,7 @@ class TokenSource:
         except BrokerError as exc:
             if self._token is None or self._token.expires_at <= now + 1:
                 raise
-            _log.warning("%s; the last token is good for another %.0f s", exc, self._token.expires_at - now)
+            _log.warning("%s. The last token is valid for another %.0f s", exc, self._token.expires_at - now)
             return self._token
         self._renew_at = now + _RENEW_AFTER * (self._token.expires_at - now)
         return self._token
@@ -124,19 +124,19 @@ class TokenSource:
         except BrokerError:
             raise
         except AbandonedError as exc:
-            raise BrokerError(f"{self.name} did not give a token: {exc}") from None
+            raise BrokerError(f"Getting a token from {self.name} failed: {exc}") from None
         except OSError as exc:
-            raise BrokerError(f"{self.name} did not give a token: {_told(exc)}") from exc
+            raise BrokerError(f"Getting a token from {self.name} failed: {_told(exc)}") from exc
         except Exception as exc:
-            raise BrokerAccessError(f"{self.name} did not give a token: {_told(exc)}") from exc
+            raise BrokerAccessError(f"Getting a token from {self.name} failed: {_told(exc)}") from exc
         try:
             return token_of(given[0])
         except ValueError as exc:
-            raise BrokerAccessError(f"{self.name} gave a token that cannot be used: {exc}") from None
+            raise BrokerAccessError(f"{self.name} returned an invalid token: {exc}") from None
 
 
 def token_of(given: Any) -> Token:
-    """What a provider returned, checked; ValueError says what is wrong with it.
+    """Check a provider's result. Raises ValueError with the reason if it is invalid.
 
     >>> token_of(("abc", time.time() + 60)).value
     'abc'
@@ -153,30 +153,30 @@ def token_of(given: Any) -> Token:
     if not isinstance(value, str) or _PRINTABLE.fullmatch(value) is None:
         raise ValueError("a token is text of visible ASCII characters")
     if isinstance(expires_at, bool) or not isinstance(expires_at, int | float) or not math.isfinite(expires_at):
-        raise ValueError(f"its expiry is a number of seconds since the epoch, got {_kind(expires_at)}")
+        raise ValueError(f"its expiry must be seconds since the epoch, got {_kind(expires_at)}")
     if expires_at > _FAR_FUTURE:
-        raise ValueError("its expiry is a number of seconds since the epoch; this one looks like milliseconds")
+        raise ValueError("its expiry must be seconds since the epoch; this one looks like milliseconds")
     if expires_at <= time.time():
         raise ValueError(f"it expired at {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(expires_at))}")
     if not isinstance(principal or "", str):
-        raise ValueError(f"its principal is text, got {_kind(principal)}")
+        raise ValueError(f"its principal must be text, got {_kind(principal)}")
     return Token(value, float(expires_at), principal or "", checked_extensions(extensions or {}))
 
 
 def checked_extensions(extensions: Any) -> dict[str, str]:
-    """Extensions that may be sent with a token; ValueError says what is wrong with them."""
+    """Check the extensions of a token. Raises ValueError with the reason if they are invalid."""
     if not isinstance(extensions, Mapping):
-        raise ValueError(f"its extensions are a mapping of names to text, got {_kind(extensions)}")
+        raise ValueError(f"its extensions must be a mapping of names to text, got {_kind(extensions)}")
     for name, value in extensions.items():
         if not isinstance(name, str) or _EXTENSION.fullmatch(name) is None or name == "auth":
-            raise ValueError(f"the name of an extension is made of letters and is not auth, got {name!r}")
+            raise ValueError(f"the name of an extension must have letters only and not be auth, got {name!r}")
         if not isinstance(value, str) or _EXTENSION_VALUE.fullmatch(value) is None:
-            raise ValueError(f"the extension {name} is ASCII text")
+            raise ValueError(f"the extension {name} must be ASCII text")
     return dict(extensions)
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """The claims of a JWT, unverified: the brokers judge it; ValueError where it is none."""
+    """Return the claims of a JWT without verification, which is the brokers' task. Raises ValueError for other text."""
     parts = token.split(".")
     if len(parts) != 3:
         raise ValueError("it is not a JWT")
@@ -184,25 +184,25 @@ def claims_of(token: str) -> dict[str, Any]:
         payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
         claims = json.loads(payload)
     except (binascii.Error, ValueError, RecursionError):
-        raise ValueError("it is not a JWT that can be read") from None
+        raise ValueError("it is not a readable JWT") from None
     if not isinstance(claims, dict):
         raise ValueError("it is a JWT without claims")
     return claims
 
 
 def expiry_of(token: str) -> float:
-    """When a JWT expires; ValueError where it does not say."""
+    """Return the expiry of a JWT. Raises ValueError if it has none."""
     expires_at = claims_of(token).get("exp")
     if isinstance(expires_at, bool) or not isinstance(expires_at, int | float):
-        raise ValueError("it is a JWT that does not say when it expires (exp)")
+        raise ValueError("it is a JWT without an expiry (exp)")
     try:
         return float(expires_at)
     except OverflowError:
-        raise ValueError("it is a JWT whose expiry (exp) is no time") from None
+        raise ValueError("it is a JWT with an invalid expiry (exp)") from None
 
 
 def _kind(given: Any) -> str:
-    """What something is, without its value."""
+    """Describe a value without printing it."""
     if isinstance(given, tuple | list):
         return f"a {type(given).__name__} of {len(given)}"
     return "nothing" if given is None else f"a value of type {type(given).__name__}"

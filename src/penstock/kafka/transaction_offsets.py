@@ -1,12 +1,11 @@
-"""Add offsets to a producer's transaction so that Java can read what is committed with them.
+"""Add offsets to a producer's transaction so that Kafka Streams (Java) can read their metadata.
 
-`Producer.send_offsets_to_transaction` of confluent-kafka hands librdkafka the text's closing zero byte as a part of it, and Kafka
-Streams takes metadata that ends in one for none: it would forget partition times, and when windows were last emitted. So the same
-function of librdkafka is called directly, in the library that confluent-kafka has loaded, with the text's own length. Where that
-cannot be done, confluent-kafka's call is made: penstock reads either.
+confluent-kafka's `send_offsets_to_transaction` includes the terminating zero byte in the metadata. Kafka Streams ignores such
+metadata and would lose partition times and window emit times. This module therefore calls librdkafka's function directly, in
+the library that confluent-kafka has loaded. If that fails, it uses confluent-kafka's call: penstock reads either form.
 
-The client's handle is the first field of confluent-kafka's object, in every release since its first. Before it is used,
-librdkafka is asked whose handle it is.
+The client's handle is the first field of confluent-kafka's object in all releases. Before use, librdkafka confirms the handle's
+owner.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _READABLE = 1024  # bytes of librdkafka's handle, which is larger
 
 
 class _Partition(ctypes.Structure):
-    """librdkafka's `rd_kafka_topic_partition_t`, as its public header has it."""
+    """librdkafka's `rd_kafka_topic_partition_t`, as in its public header."""
 
     _fields_ = [
         ("topic", ctypes.c_char_p),
@@ -45,7 +44,7 @@ class _Partition(ctypes.Structure):
 
 
 _POINTER, _TEXT, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-# What is called of librdkafka's public interface: what it returns and takes.
+# The result and argument types of the librdkafka functions in use.
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "rd_kafka_opaque": (_POINTER, [_POINTER]),
     "rd_kafka_topic_partition_list_new": (_POINTER, [_INT]),
@@ -64,14 +63,14 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 
 class TransactionOffset(NamedTuple):
-    """A position to be committed with a transaction."""
+    """An offset to commit with a transaction."""
 
     partition: TopicPartition
     committed: OffsetAndMetadata
 
 
 def send_offsets(producer: Producer, offsets: Sequence[TransactionOffset], group_metadata: bytes, timeout: float) -> None:
-    """Add offsets to the open transaction of a producer, as a member of a group; raises KafkaException where that is refused."""
+    """Add offsets to the open transaction of a producer. Raises KafkaException if librdkafka refuses."""
     handle = _handle_of(producer)
     if handle is None:
         positions = [ClientPartition(p.topic, p.partition, o.offset, o.metadata) for p, o in offsets]
@@ -93,14 +92,14 @@ def send_offsets(producer: Producer, offsets: Sequence[TransactionOffset], group
         error = library.rd_kafka_send_offsets_to_transaction(handle, listed, group, int(timeout * 1000))
     finally:
         for entry in entries:
-            entry.metadata, entry.metadata_size = None, 0  # the texts are Python's: the list must not free them
+            entry.metadata, entry.metadata_size = None, 0  # Python owns the texts: the list must not free them
         library.rd_kafka_topic_partition_list_destroy(listed)
         library.rd_kafka_consumer_group_metadata_destroy(group)
     _check(library, error)
 
 
 def _check(library: Any, error: int | None) -> None:
-    """Raise what librdkafka has answered, where that is an error."""
+    """Raise librdkafka's error, if any."""
     if not error:
         return
     try:
@@ -119,37 +118,37 @@ def _check(library: Any, error: int | None) -> None:
 
 @lru_cache(maxsize=1)
 def _library() -> Any:
-    """librdkafka as confluent-kafka has loaded it; None where its functions cannot be reached, which is told once."""
+    """Return the librdkafka that confluent-kafka has loaded, or None with one warning if its functions are unavailable."""
     try:
         from confluent_kafka import cimpl
 
-        # Looked up through the module that is linked with it, whatever the library is called and wherever it lies.
+        # Opened through the extension module that is linked with it, so neither its name nor its place matters.
         library = ctypes.CDLL(cimpl.__file__)
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
         return library
     except (ImportError, OSError, AttributeError, TypeError) as exc:
-        _tell_fallback(f"librdkafka's functions are not to be found ({exc})")
+        _tell_fallback(f"librdkafka's functions are unavailable ({exc})")
         return None
 
 
 def _handle_of(producer: Producer) -> int | None:
-    """librdkafka's handle of a producer; None where it is not where it should be, or the producer has none any more."""
+    """Return librdkafka's handle of a producer, or None if it is not found or the producer is closed."""
     library = _library()
     if library is None or not isinstance(producer, Producer):
         return None
     at = _POINTER.from_address(id(producer) + object.__basicsize__).value
     if at is None:
-        return None  # closed: confluent-kafka says so
+        return None  # closed: confluent-kafka reports that
     if not _is_mapped(at) or library.rd_kafka_opaque(at) != id(producer):
-        _tell_fallback("confluent-kafka's producer is laid out differently")
+        _tell_fallback("confluent-kafka's producer has another memory layout")
         return None
     return int(at)
 
 
 def _is_mapped(address: int) -> bool:
-    """Whether an address can be read; where that cannot be found out, it is taken for granted."""
+    """Return whether an address is readable, True if that is unknown."""
     try:
         with Path("/proc/self/mem").open("rb", 0) as file:
             try:
@@ -164,7 +163,7 @@ def _is_mapped(address: int) -> bool:
 @lru_cache(maxsize=1)
 def _tell_fallback(reason: str) -> None:
     _log.warning(
-        "%s: what is committed under exactly-once ends in a zero byte, and Kafka Streams (Java) would not read the times in it; "
-        "penstock does",
+        "%s: offset metadata under exactly-once ends in a zero byte. Kafka Streams (Java) cannot read the times in it; "
+        "penstock can",
         reason,
     )

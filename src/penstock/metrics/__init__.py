@@ -1,1 +1,1 @@
-"""What is counted and measured, under Kafka Streams' names."""
+"""Metrics under Kafka Streams' names."""

@@ -1,8 +1,8 @@
-"""What an application measures of itself, under Kafka Streams' names.
+"""The registry of an application's metrics, under Kafka Streams' names.
 
-Recording is a few additions on plain attributes; rates, averages and maxima are computed when somebody asks. A sensor
-sums up the current sample of `metrics.sample.window.ms`; `Metrics.roll` (called once per turn, and by every reading)
-puts full samples away and keeps the last `metrics.num.samples` of them.
+Recording adds to plain attributes; rates, averages and maxima are computed when they are read. A sensor sums up the current
+sample of `metrics.sample.window.ms`. `Metrics.roll` (called once per batch and by every reading) stores full samples and
+keeps the last `metrics.num.samples`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CACHE_GROUP: Final = "stream-record-cache-metrics"
 
 
 class RecordingLevel(enum.IntEnum):
-    """How much is measured; a sensor above the configured level records nothing."""
+    """The level of detail. A sensor above the configured level records nothing."""
 
     INFO = 0
     DEBUG = 1
@@ -35,7 +35,7 @@ class RecordingLevel(enum.IntEnum):
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> RecordingLevel:
-        """As `metrics.recording.level` says.
+        """Return the level of `metrics.recording.level`.
 
         >>> RecordingLevel.of({"metrics.recording.level": "debug"}).name
         'DEBUG'
@@ -45,7 +45,7 @@ class RecordingLevel(enum.IntEnum):
 
 @dataclass(frozen=True)
 class MetricName:
-    """A metric's name, group and tags, which tell it apart, and what it means.
+    """A metric's name, group and tags, which identify it, and its description.
 
     >>> MetricName("dropped-records-total", "stream-task-metrics", tags={"task-id": "0_0"}).tags["task-id"]
     '0_0'
@@ -61,7 +61,7 @@ class MetricName:
 
 
 class Metric(NamedTuple):
-    """One reading: the name and the value at that moment."""
+    """A metric's name and its value at one time."""
 
     metric_name: MetricName
     metric_value: Any
@@ -79,7 +79,7 @@ Measure = Callable[["Sensor", int], float]
 
 
 class Sensor:
-    """Something that happens and is counted, with the numbers that come with it.
+    """Counts events and sums up their values.
 
     >>> sensor = Metrics().sensor("process")
     >>> sensor.record(); sensor.record(3)
@@ -117,11 +117,11 @@ class Sensor:
 
     @property
     def enabled(self) -> bool:
-        """Whether what is recorded is kept: where not, a caller can save itself the measuring."""
+        """False if recorded values are discarded, so that a caller can skip the measurement."""
         return True
 
     def record(self, value: float = 1) -> None:
-        """It happened, with this number."""
+        """Record an event with a value."""
         self._count += 1
         self._total += value
         if value > self._maximum:
@@ -133,39 +133,39 @@ class Sensor:
 
     @property
     def count(self) -> int:
-        """How often it happened."""
+        """The number of events."""
         return self._past_count + self._count
 
     @property
     def total(self) -> float:
-        """The sum of all numbers."""
+        """The sum of all values."""
         return self._past_total + self._total
 
     def roll(self, now_ms: int, window_ms: int, keep: int) -> None:
-        """Put the current sample away if its time is over; keep the last ones."""
+        """Store the current sample if its time is over, and keep the last ones."""
         if now_ms - self._start_ms < window_ms:
             return
         self._samples.append(_Sample(self._start_ms, self._count, self._total, self._maximum, self._minimum))
         del self._samples[: -keep + 1 or None]
         while self._samples and now_ms - self._samples[0].start_ms >= (keep + 1) * window_ms:
-            del self._samples[0]  # too old to say anything of late, where nobody has asked for long
+            del self._samples[0]  # outdated, because the sensor was not read for long
         self._past_count += self._count
         self._past_total += self._total
         self._begin(now_ms)
 
     def dump(self) -> tuple[Any, ...]:
-        """All it has recorded, as plain data."""
+        """Return all recorded data as plain data."""
         current = (self._start_ms, self._count, self._total, self._maximum, self._minimum)
         return (*current, self._past_count, self._past_total, tuple(map(tuple, self._samples)))
 
     def load(self, dumped: tuple[Any, ...]) -> None:
-        """Take over what another sensor has recorded."""
+        """Replace the data by those of another sensor."""
         self._start_ms, self._count, self._total, self._maximum, self._minimum = dumped[:5]
         self._past_count, self._past_total = dumped[5:7]
         self._samples = [_Sample(*sample) for sample in dumped[7]]
 
     def window(self, now_ms: int) -> tuple[float, int, float, float, float]:
-        """Seconds, count, sum, maximum and minimum of the samples that are kept."""
+        """Return seconds, count, sum, maximum and minimum of the kept samples."""
         count, total, maximum, minimum = self._count, self._total, self._maximum, self._minimum
         for sample in self._samples:
             count += sample.times
@@ -184,45 +184,45 @@ class _Silent(Sensor):
         return False
 
     def record(self, value: float = 1) -> None:
-        """Nothing is kept at this recording level."""
+        """Do nothing: the recording level is too low."""
 
 
 def measure_count(sensor: Sensor, now_ms: int) -> float:
-    """How often it happened, ever."""
+    """Return the number of events since the start."""
     return sensor.count
 
 
 def measure_total(sensor: Sensor, now_ms: int) -> float:
-    """The sum of the numbers, ever."""
+    """Return the sum of values since the start."""
     return sensor.total
 
 
 def measure_rate(sensor: Sensor, now_ms: int) -> float:
-    """How often it happens in a second, of late."""
+    """Return the number of events per second in the window."""
     seconds, count, _, _, _ = sensor.window(now_ms)
     return count / seconds
 
 
 def measure_total_rate(sensor: Sensor, now_ms: int) -> float:
-    """The numbers' sum in a second, of late."""
+    """Return the sum of values per second in the window."""
     seconds, _, total, _, _ = sensor.window(now_ms)
     return total / seconds
 
 
 def measure_avg(sensor: Sensor, now_ms: int) -> float:
-    """The mean of the numbers of late; NaN where there were none."""
+    """Return the mean of the values in the window, NaN without values."""
     _, count, total, _, _ = sensor.window(now_ms)
     return total / count if count else float("nan")
 
 
 def measure_max(sensor: Sensor, now_ms: int) -> float:
-    """The largest number of late; NaN where there were none."""
+    """Return the largest value in the window, NaN without values."""
     _, count, _, maximum, _ = sensor.window(now_ms)
     return maximum if count else float("nan")
 
 
 def measure_min(sensor: Sensor, now_ms: int) -> float:
-    """The smallest number of late; NaN where there were none."""
+    """Return the smallest value in the window, NaN without values."""
     _, count, _, _, minimum = sensor.window(now_ms)
     return minimum if count else float("nan")
 
@@ -236,11 +236,11 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "max": measure_max,
     "min": measure_min,
 }
-"""The ways to read a sensor that another process knows by name."""
+"""Measures by name, for metrics of other processes."""
 
 
 class Metrics:
-    """The registry: sensors by name, and the metrics that are read from them or from a callable.
+    """The registry: sensors by name, and metrics that read a sensor or a callable.
 
     >>> metrics = Metrics()
     >>> sensor = metrics.sensor("task.0_0.dropped-records")
@@ -265,11 +265,11 @@ class Metrics:
         self._measures: dict[MetricName, tuple[Sensor, Measure]] = {}
         self._gauges: dict[MetricName, Callable[[], Any]] = {}
         self.version = 0
-        """Changes whenever metrics come or go."""
+        """Changes when a metric is added or removed."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], clock: Clock | None = None) -> Metrics:
-        """A registry as the `metrics.*` keys say."""
+        """Return a registry with the settings `metrics.*`."""
         return cls(
             config.get("metrics.recording.level", "INFO"),
             config.get("metrics.num.samples", 2),
@@ -278,19 +278,19 @@ class Metrics:
         )
 
     def now_ms(self) -> int:
-        """The time that sensors are read at."""
+        """Return the time for measures."""
         return self._clock.now_ms()
 
     def should_record(self, level: RecordingLevel) -> bool:
-        """Whether sensors of a level record at all."""
+        """Return True if sensors of this level record."""
         return level <= self.recording_level
 
     def metric_name(self, name: str, group: str, description: str = "", tags: Mapping[str, str] = _NO_TAGS) -> MetricName:
-        """The name of a metric of this registry."""
+        """Return a metric name of this registry."""
         return MetricName(name, group, description, dict(tags))
 
     def sensor(self, name: str, level: RecordingLevel = RecordingLevel.INFO, parents: Iterable[Sensor] = ()) -> Sensor:
-        """The sensor of that name, made on the first call; one above the recording level keeps nothing."""
+        """Return the sensor with this name; the first call makes it. Above the recording level it records nothing."""
         found = self._sensors.get(name)
         if found is None:
             kind = Sensor if self.should_record(level) else _Silent
@@ -298,42 +298,42 @@ class Metrics:
         return found
 
     def add(self, sensor: Sensor, metric_name: MetricName, measure: Measure | str) -> None:
-        """Read a metric from a sensor, by a function or one of the ways in `MEASURES`: `"avg"`, `"max"`, `"rate"` …"""
+        """Add a metric of a sensor. The measure is a function or a key of `MEASURES`: `"avg"`, `"max"`, `"rate"` …"""
         if sensor.enabled:
             self.version += 1
             self._measures[metric_name] = (sensor, MEASURES[measure] if isinstance(measure, str) else measure)
 
     def add_gauge(self, metric_name: MetricName, read: Callable[[], Any]) -> None:
-        """Read a metric from a callable."""
+        """Add a metric that calls a function."""
         self.version += 1
         self._gauges[metric_name] = read
 
     def add_rate_and_total(self, sensor: Sensor, group: str, tags: Mapping[str, str], name: str, description: str = "") -> None:
-        """`<name>-rate` and `<name>-total`: how often it happens, and how often it has."""
+        """Add `<name>-rate` and `<name>-total`: events per second, and all events."""
         what = description or name.replace("-", " ")
         self.add(sensor, self.metric_name(f"{name}-rate", group, f"The average number of {what} per second", tags), measure_rate)
         self.add(sensor, self.metric_name(f"{name}-total", group, f"The total number of {what}", tags), measure_count)
 
     def add_avg_and_max(self, sensor: Sensor, group: str, tags: Mapping[str, str], name: str, description: str = "") -> None:
-        """`<name>-avg` and `<name>-max` of the numbers that were recorded."""
+        """Add `<name>-avg` and `<name>-max` of the recorded values."""
         what = description or name.replace("-", " ")
         self.add(sensor, self.metric_name(f"{name}-avg", group, f"The average {what}", tags), measure_avg)
         self.add(sensor, self.metric_name(f"{name}-max", group, f"The maximum {what}", tags), measure_max)
 
     def add_sum(self, sensor: Sensor, group: str, tags: Mapping[str, str], name: str, description: str = "") -> None:
-        """`<name>`: the sum of the numbers that were recorded."""
+        """Add `<name>`: the sum of the recorded values."""
         self.add(sensor, self.metric_name(name, group, description or name.replace("-", " "), tags), measure_total)
 
     def add_sensor(self, name: str, recording_level: RecordingLevel = RecordingLevel.INFO, *parents: Sensor) -> Sensor:
-        """A sensor of your own, under Java's name; `add` says what is read from it."""
+        """Return a sensor, under Kafka Streams' name. `add` adds its metrics."""
         return self.sensor(name, recording_level, parents)
 
     def add_rate_total_sensor(
         self, scope_name: str, entity_name: str, operation_name: str, recording_level: RecordingLevel, *tags: str
     ) -> Sensor:
-        """A sensor of your own with `<operation>-rate` and `<operation>-total`, in group `stream-<scope>-metrics`.
+        """Return a sensor with `<operation>-rate` and `<operation>-total` in group `stream-<scope>-metrics`.
 
-        Its tags are the stream thread, `<scope>-id` with the entity's name, and yours: a key, its value, a key, …
+        Its tags are the stream thread, `<scope>-id` with the entity's name, and the given tags: a key, its value, a key, …
 
         >>> metrics = Metrics()
         >>> sensor = metrics.add_rate_total_sensor("shop", "orders", "refund", RecordingLevel.INFO, "region", "eu")
@@ -348,7 +348,7 @@ class Metrics:
     def add_latency_rate_total_sensor(
         self, scope_name: str, entity_name: str, operation_name: str, recording_level: RecordingLevel, *tags: str
     ) -> Sensor:
-        """The same with `<operation>-latency-avg` and `-max` of the numbers that you record."""
+        """Return such a sensor, also with `<operation>-latency-avg` and `-max` of the recorded values."""
         sensor, group, named = self._own_sensor(scope_name, entity_name, operation_name, recording_level, tags)
         self.add_avg_and_max(sensor, group, named, f"{operation_name}-latency", f"latency of calls to {operation_name}")
         self.add_rate_and_total(sensor, group, named, operation_name, f"calls to {operation_name}")
@@ -358,25 +358,24 @@ class Metrics:
         self, scope: str, entity: str, operation: str, level: RecordingLevel, tags: tuple[str, ...]
     ) -> tuple[Sensor, str, dict[str, str]]:
         if len(tags) % 2:
-            raise ValueError(f"tags of sensor {operation} are keys and values in turn; {tags[-1]!r} has no value")
+            raise ValueError(f"tags of sensor {operation} must alternate keys and values; {tags[-1]!r} has no value")
         thread = threading.current_thread().name
         named = {"thread-id": thread, f"{scope}-id": entity, **dict(zip(tags[::2], tags[1::2]))}
         return self.sensor(f"external.{thread}.{scope}.{entity}.{operation}.{tags}", level), f"stream-{scope}-metrics", named
 
     def remove_sensor(self, name: str | Sensor) -> None:
-        """Forget a sensor and what is read from it."""
+        """Remove a sensor and its metrics."""
         sensor = self._sensors.pop(name.name if isinstance(name, Sensor) else name, None)
         if sensor is not None:
             self.version += 1
             self._measures = {key: entry for key, entry in self._measures.items() if entry[0] is not sensor}
 
     def remove_metric(self, metric_name: MetricName) -> None:
-        """Forget one metric."""
         if self._gauges.pop(metric_name, None) is not None or self._measures.pop(metric_name, None) is not None:
             self.version += 1
 
     def remove_with_tags(self, tags: Mapping[str, str]) -> None:
-        """Forget every metric that carries these tags, for example those of a task that was closed."""
+        """Remove all metrics with these tags, for example those of a closed task."""
         self.version += 1
         wanted = tags.items()
         gone = {id(entry[0]) for key, entry in self._measures.items() if wanted <= key.tags.items()}
@@ -385,23 +384,23 @@ class Metrics:
         self._sensors = {name: sensor for name, sensor in self._sensors.items() if id(sensor) not in gone}
 
     def roll(self) -> None:
-        """Put full samples away; cheap, meant for the end of each turn."""
+        """Store full samples. Cheap; called after each batch."""
         now_ms = self._clock.now_ms()
         for sensor in self._sensors.values():
             sensor.roll(now_ms, self._sample_window_ms, self._num_samples)
 
     @property
     def measures(self) -> Mapping[MetricName, tuple[Sensor, Measure]]:
-        """What is read from sensors, and how."""
+        """The sensor and measure of each metric."""
         return self._measures
 
     @property
     def gauges(self) -> Mapping[MetricName, Callable[[], Any]]:
-        """What is read from callables."""
+        """The function of each metric without a sensor."""
         return self._gauges
 
     def metrics(self) -> dict[MetricName, Metric]:
-        """All metrics as they are now."""
+        """Return the current metrics."""
         self.roll()
         now_ms = self._clock.now_ms()
         found = {name: Metric(name, measure(sensor, now_ms)) for name, (sensor, measure) in self._measures.items()}
@@ -409,7 +408,7 @@ class Metrics:
         return found
 
     def value(self, name: str, group: str, tags: Mapping[str, str] = _NO_TAGS) -> Any:
-        """The value of the first metric of that name and group that carries the tags; KeyError where there is none."""
+        """Return the value of the first metric with this name, group and tags. Raises KeyError if there is none."""
         for metric_name, metric in self.metrics().items():
             if metric_name.name == name and metric_name.group == group and tags.items() <= metric_name.tags.items():
                 return metric.metric_value

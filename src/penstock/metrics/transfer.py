@@ -1,9 +1,9 @@
-"""Metrics of another process: what a registry has recorded, sent in small pieces, and read as if it were here.
+"""Metrics of another process: its registry's data are sent in small updates.
 
-The names travel when they change, a sensor's numbers when it has recorded something, gauges at most once a second. Rates
-and averages are computed where they are read, from the sensor's samples: what nobody reads costs nothing.
+Names are sent when they change, a sensor's data after it recorded something, gauges at most once a second. Rates and averages
+are computed by the reader from the samples.
 
-All of it is plain data. How a sensor is read travels as a name; a way of the user's own is asked where it is, as gauges are.
+All data are plain. A measure is sent by its name; a user's own measure is evaluated by the sender, like a gauge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLAIN = (int, float, str, type(None))
 
 @dataclass(frozen=True)
 class MetricsLayout:
-    """Which metrics there are: the sensor of each, by number, how it is read (`MEASURES`), and the names of the gauges."""
+    """The metrics: name, sensor number and measure of each (`MEASURES`), and the names of the gauges."""
 
     measures: tuple[tuple[MetricName, int, str], ...]
     gauges: tuple[MetricName, ...]
@@ -32,7 +32,7 @@ class MetricsLayout:
 
 @dataclass(frozen=True)
 class MetricsUpdate:
-    """What has changed since the last update; without a layout it is that of the update before."""
+    """The changes since the last update. Without a layout, the previous one applies."""
 
     version: int
     layout: MetricsLayout | None = None
@@ -41,7 +41,7 @@ class MetricsUpdate:
 
 
 class MetricsSender:
-    """Tells what a registry has recorded since it was last asked."""
+    """Returns the changes of a registry since the last call."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -52,7 +52,7 @@ class MetricsSender:
         self._gauges_told = 0.0
 
     def update(self) -> MetricsUpdate | None:
-        """What is new; None where nothing is."""
+        """Return the changes, or None."""
         metrics, layout = self._metrics, None
         metrics.roll()
         if metrics.version != self._version:
@@ -91,7 +91,7 @@ class MetricsSender:
 
 
 class MetricsReceiver:
-    """The registry of another process, as far as it has told.
+    """The last known registry of another process.
 
     >>> metrics = Metrics()
     >>> sensor = metrics.sensor("process")
@@ -112,7 +112,7 @@ class MetricsReceiver:
         self._gauges: tuple[Any, ...] = ()
 
     def take(self, update: MetricsUpdate | None) -> None:
-        """Take in what the other process tells; what does not fit what is known is left out."""
+        """Apply an update. Data that do not fit the layout are ignored."""
         if update is not None:
             with self._lock:
                 self._take(update)
@@ -130,7 +130,7 @@ class MetricsReceiver:
             self._gauges = update.gauges
 
     def metrics(self) -> dict[MetricName, Metric]:
-        """All metrics as they are now."""
+        """Return the current metrics."""
         with self._lock:
             now_ms, layout, sensors = self._clock.now_ms(), self._layout, self._sensors
             for sensor in sensors.values():
@@ -148,7 +148,7 @@ def _read(gauge: Callable[[], Any]) -> Any:
     try:
         value = gauge()
         return value if isinstance(value, _PLAIN) else float(value) if hasattr(value, "__float__") else str(value)
-    except Exception:  # noqa: BLE001 - a gauge of something that was closed has no value
+    except Exception:  # noqa: BLE001 - a gauge of a closed object has no value
         return None
 
 
@@ -157,7 +157,7 @@ def _measured(metrics: Metrics, sensor: Sensor, measure: Measure) -> float:
 
 
 def _plain(name: MetricName) -> MetricName:
-    """The name as it travels: a user's may have parts that are no text."""
+    """Return the name as plain text: a user's name may contain other objects."""
     if all(type(text) is str for text in (name.name, name.group, name.description, *name.tags.keys(), *name.tags.values())):
         return name
     tags = {str(tag): str(text) for tag, text in name.tags.items()}

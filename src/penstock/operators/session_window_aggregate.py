@@ -291,7 +291,7 @@ class KStreamSessionWindowAggregateProcessor(WindowedAggregateProcessor):
         self._row = None
         self._stream_time.observe(stream_time)
         if self._context.is_only_run:
-            self._write_through(batch, keys, changes)
+            self._write_around(batch, keys, changes)
         else:
             self._put(batch, changes)
 
@@ -316,7 +316,7 @@ class KStreamSessionWindowAggregateProcessor(WindowedAggregateProcessor):
             else:
                 self._store.put(session, self._store.give(kept))
 
-    def _write_through(self, batch: RecordBatch, keys: DistinctKeys, changes: _ChangedSessions) -> None:
+    def _write_around(self, batch: RecordBatch, keys: DistinctKeys, changes: _ChangedSessions) -> None:
         store, stored = self._store, changes.stored
         raw = keys.raw_by_identity
         changed: list[tuple[_Session, int, Any]] = []

@@ -1,5 +1,5 @@
-"""Instances of one application among themselves: which addresses can be theirs, and how they prove that they belong together.
+"""Communication between instances of one application: valid addresses, and authentication.
 
-All of them know `application.server.token`. It is never sent to a peer: each side shows that it knows it, by HMACs over what both
-sides say, under keys that are derived from it for one purpose each.
+All instances know `application.server.token`, which is never sent to a peer. Each side proves its knowledge by HMACs over the
+exchanged data, with a derived key for each purpose.
 """

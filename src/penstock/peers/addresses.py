@@ -1,4 +1,4 @@
-"""Addresses under which an instance can be reached."""
+"""Addresses of instances."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 
 def advertised(text: str, *, any_port: bool = False) -> HostInfo:
-    """The host and port of an address that others can reach; ValueError says why it cannot be one.
+    """Parse the host and port of an instance. Raises ValueError with the reason for an invalid address.
 
-    `any_port` allows port 0, as long as the port is not chosen yet.
+    `any_port` allows port 0 while the port is not chosen yet.
 
     >>> advertised("shop-1.example:8080"), advertised("[::1]:80")
     (HostInfo(host='shop-1.example', port=8080), HostInfo(host='::1', port=80))
@@ -50,7 +50,7 @@ def advertised(text: str, *, any_port: bool = False) -> HostInfo:
 
 
 def refuse_unreachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
-    """ValueError for an address that is not one host's own."""
+    """Raise ValueError for an address that is not that of one host."""
     mapped = getattr(address, "ipv4_mapped", None)
     plain = address if mapped is None else mapped
     if plain.is_unspecified:
@@ -60,7 +60,7 @@ def refuse_unreachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address never leaves this host.
+    """Return True if an address stays on this host.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("10.0.0.1"), is_loopback("example.org")
     (True, True, False, False)
@@ -74,7 +74,7 @@ def is_loopback(host: str) -> bool:
 
 
 def may_be_loopback(host: HostInfo) -> bool:
-    """False for an address that is not of this host; names are looked up only when they are connected to."""
+    """Return False for an address of another host. Names are resolved only for connections."""
     try:
         ipaddress.ip_address(host.host)
     except ValueError:

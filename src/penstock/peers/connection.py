@@ -1,4 +1,4 @@
-"""A connection to another instance, which has to prove itself before it is asked for anything."""
+"""An authenticated connection to another instance."""
 
 from __future__ import annotations
 
@@ -26,29 +26,28 @@ from penstock.peers.session import (
 )
 from penstock.query.metadata import HostInfo
 from penstock.query.server_tls import peer_connection
-from penstock.runtime.queries.patience import current
+from penstock.runtime.queries.deadline import current
 
 FORWARDED = "X-Penstock-Forwarded"
-"""Says that an instance of the application asks: it gets what is there and nothing else."""
+"""Marks requests between instances: the instance answers from its local state only."""
 
 _MAX_OPENING = 4_096
 _OPENING_SECONDS = 10.0
-_SHORTEST = 0.001  # a timeout of 0 would mean something else
+_SHORTEST = 0.001  # a timeout of 0 would mean non-blocking
 _PART = 65_536
 
 
 def connect(host: HostInfo, timeout: float, tls: ssl.SSLContext | None = None) -> http.client.HTTPConnection:
-    """A connection that has been made, within TLS where that is given, over which nothing has been sent."""
+    """Open a connection, with TLS if given. Nothing is sent yet."""
     connection = peer_connection(host.host, host.port, tls, max(_SHORTEST, timeout))
     connection.connect()
     return connection
 
 
 class PeerConnection:
-    """Asks one instance, one request after the other.
+    """Sends requests to one instance, one after another.
 
-    With keys both sides prove that they know the token, and no answer is given that the other has not signed. Without, only
-    this host is spoken to.
+    With keys both sides prove that they know the token, and all answers are signed. Without keys only this host is allowed.
     """
 
     def __init__(self, host: HostInfo, keys: PeerKeys | None, timeout: float, tls: ssl.SSLContext | None = None) -> None:
@@ -64,19 +63,19 @@ class PeerConnection:
             raise
 
     def wait_at_most(self, seconds: float) -> None:
-        """For each part of what comes from now on."""
+        """Set the timeout for each further part of the answers."""
         self._connection.timeout = max(_SHORTEST, seconds)
         if self._connection.sock is not None:
             self._connection.sock.settimeout(self._connection.timeout)
 
     def get(self, target: str, limit: int) -> tuple[int, bytes]:
-        """Status and body, which the other has signed."""
+        """Return status and body. The signature is verified."""
         response, exchange = self._ask(target)
         return response.status, self._body(response, exchange, limit)
 
     @contextmanager
     def stream(self, target: str, limit: int) -> Iterator[tuple[int, io.BufferedIOBase]]:
-        """Status, and the body as it comes; every part of it is checked before it is read."""
+        """Yield the status and the streamed body. Each part is verified before it is read."""
         response, exchange = self._ask(target)
         if exchange is None:
             yield response.status, response
@@ -86,7 +85,6 @@ class PeerConnection:
             yield response.status, io.BufferedReader(_Parts(response, exchange))
 
     def close(self) -> None:
-        """End it."""
         self._connection.close()
 
     def _ask(self, target: str) -> tuple[http.client.HTTPResponse, Exchange | None]:
@@ -104,7 +102,7 @@ class PeerConnection:
             except ValueError:
                 proof = b""
             if not matches(proof, exchange.answer_proof(response.status, body)):
-                raise UnprovenError(f"its answer with status {response.status} has no valid proof")
+                raise UnprovenError(f"its answer with status {response.status} has no valid signature")
         return body
 
     def _open(self, session: AskingSession) -> None:
@@ -116,14 +114,14 @@ class PeerConnection:
         found = _json(body) if response.status == 200 else None
         if not isinstance(found, dict) or not all(isinstance(found.get(name), str) for name in ("session", "proof")):
             raise UnprovenError(
-                f"it answered with status {response.status} where it should prove that it knows the application's token"
+                f"it answered with status {response.status} instead of proving that it knows the application's token"
             )
         session.open(found["session"], found["proof"])
         self._session = session
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
-        """End what takes too long: a stranger could send a byte now and then, which no timeout of a socket notices."""
+        """Limit the time of the handshake: a stranger that sends single bytes never triggers a socket timeout."""
 
         def give_up() -> None:
             with contextlib.suppress(OSError, AttributeError):
@@ -140,11 +138,11 @@ class PeerConnection:
     def _refuse_other_hosts(self) -> None:
         address = str(self._connection.sock.getpeername()[0])
         if not is_loopback(address.partition("%")[0]):
-            raise UnprovenError(f"{address} is not of this host: instances on other hosts need application.server.token")
+            raise UnprovenError(f"{address} is another host: instances on other hosts need application.server.token")
 
 
 class _Parts(io.RawIOBase):
-    """The parts of an answer, each checked; an answer that ends before its last part is an error."""
+    """The verified parts of a streamed answer. An answer without its last part is an error."""
 
     def __init__(self, response: http.client.HTTPResponse, exchange: Exchange) -> None:
         self._response, self._exchange = response, exchange
@@ -175,20 +173,20 @@ class _Parts(io.RawIOBase):
         while len(found) < size:
             some = self._response.read(min(size - len(found), 1 << 20))
             if not some:
-                raise UnprovenError("its answer ended before its end was told")
+                raise UnprovenError("its answer ended before the last part")
             found += some
         return bytes(found)
 
 
 def _all_of(response: http.client.HTTPResponse, limit: int) -> bytes:
-    """The whole of an answer, unless it comes so slowly that who asked gives up."""
+    """Read a whole answer. Raises an error if the caller's deadline passes."""
     found = bytearray()
     while part := response.read1(_PART):
         current().check()
         found += part
         if len(found) > limit:
             raise http.client.HTTPException(f"its answer is larger than {limit} bytes")
-    response.read()  # the connection is free for the next request only when the end has been asked for
+    response.read()  # the connection can be reused only after its end was read
     return bytes(found)
 
 

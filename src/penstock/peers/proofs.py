@@ -1,4 +1,4 @@
-"""Keys that are derived from the application's token, one for each purpose, and HMACs over what is said."""
+"""Keys derived from the application's token, one for each purpose, and HMACs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROOF_BYTES = 32
 
 
 def mac(key: bytes, *parts: bytes | str | int) -> bytes:
-    """HMAC-SHA256 over parts, each with its length before it: no two lists of parts give the same bytes.
+    """Return HMAC-SHA256 over parts with their lengths, so that different lists give different input.
 
     >>> mac(b"key", "a", "bc") == mac(b"key", "ab", "c")
     False
@@ -26,32 +26,32 @@ def mac(key: bytes, *parts: bytes | str | int) -> bytes:
 
 
 def matches(given: bytes, expected: bytes) -> bool:
-    """Whether two proofs are the same, in a time that tells nothing of where they differ."""
+    """Compare two proofs in constant time."""
     return hmac.compare_digest(given, expected)
 
 
 @dataclass(frozen=True)
 class PeerKeys:
-    """What the instances of one application prove to each other with.
+    """The keys of an application's instances, one for each purpose.
 
-    A proof that was made for one purpose, or for another application with the same token, is worth nothing elsewhere.
+    A proof for one purpose, or for another application with the same token, is invalid elsewhere.
     """
 
     member: bytes = field(repr=False)
-    """For what a member tells the group's leader."""
+    """For a member's data to the group's leader."""
     leader: bytes = field(repr=False)
-    """For what the leader decides."""
+    """For the leader's assignments."""
     peer: bytes = field(repr=False)
-    """For requests among instances and their answers."""
+    """For requests and answers between instances."""
 
     @classmethod
     def derive(cls, token: str, application_id: str) -> PeerKeys:
-        """From the token, which itself signs nothing."""
+        """Derive the keys. The token itself signs nothing."""
         secret = token.encode()
         return cls(*(mac(secret, "penstock keys 1", purpose, application_id) for purpose in ("member", "leader", "peer")))
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> PeerKeys | None:
-        """Those of an application; None where it has no token."""
+        """Return the keys of an application, None without a token."""
         token = config["application.server.token"]
         return cls.derive(token, config["application.id"]) if token else None

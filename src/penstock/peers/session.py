@@ -1,18 +1,18 @@
-"""How two instances show each other that they know the token, before anything else is said. No clocks are compared.
+"""The authentication between two instances before any request. It needs no synchronized clocks.
 
-    asks                                       has
+    client                                     server
      │  GET /api/peer?nonce=<its nonce>         │
-     │ ────────────────────────────────────────►│   knows nothing of the other yet, keeps nothing
+     │ ────────────────────────────────────────►│   keeps no state for an unknown client
      │  session (both nonces), proof            │
-     │ ◄──────────────────────────────────────  │   the proof covers session and the address of `has`
+     │ ◄──────────────────────────────────────  │   the proof covers the session and the server's address
      │  GET /api/stores/…                       │
      │  Authorization: Penstock session n proof │   the proof covers n, method and target
-     │ ────────────────────────────────────────►│   n has to grow: what was heard once is refused
+     │ ────────────────────────────────────────►│   n must grow: repeated requests are refused
      │  status, body, proof                     │
      │ ◄──────────────────────────────────────  │   the proof covers n, method, target, status and body
 
-The address is part of the session's key, so that nobody can pass on what an instance says to it to another one.
-A session belongs to a connection of the side that asks, where requests follow one another.
+The session's key includes the server's address, so that a proof cannot be forwarded to another instance. A session belongs to
+one connection of the client, whose requests are sequential.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ PEER_PATH = "/api/peer"
 SCHEME = "Penstock"
 PROOF_HEADER = "X-Penstock-Proof"
 PARTS_HEADER = "X-Penstock-Parts"
-"""Says that the body is a row of parts, each with its proof."""
+"""Marks a body that consists of parts with their own proofs."""
 
 NONCE_BYTES = 32
 SESSION_SECONDS = 3_600.0
-"""How long a session is good for without a request."""
+"""The lifetime of a session without requests."""
 MAX_SESSIONS = 4_096
 MAX_PART = 256 * 1024 * 1024
 
@@ -48,12 +48,12 @@ _MAX_COUNT = 1 << 62
 
 
 class UnprovenError(OSError):
-    """The other side did not show that it knows the token."""
+    """The peer did not prove that it knows the token."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request in a session, seen alike from both sides."""
+    """One request of a session, equal on both sides."""
 
     key: bytes
     count: int
@@ -61,19 +61,19 @@ class Exchange:
     target: bytes
 
     def request_proof(self) -> bytes:
-        """What the side that asks sends."""
+        """Return the proof of the request."""
         return mac(self.key, "request", self.count, self.method, self.target)
 
     def answer_proof(self, status: int, body: bytes) -> bytes:
-        """What comes with a whole answer."""
+        """Return the proof of a whole answer."""
         return mac(self.key, "answer", self.count, self.method, self.target, status, body)
 
     def part_head(self, status: int, number: int, last: bool, part: bytes) -> bytes:
-        """What goes before a part of an answer."""
+        """Return the header of a part of an answer."""
         return _PART.pack(last, len(part)) + self._part_proof(status, number, last, part)
 
     def check_part(self, status: int, number: int, last: bool, part: bytes, proof: bytes) -> None:
-        """Refuse a part that the other side has not made, or that is not in its place."""
+        """Raise UnprovenError for a part that is forged or out of order."""
         if not matches(proof, self._part_proof(status, number, last, part)):
             raise UnprovenError(f"part {number} of its answer has no valid proof")
 
@@ -82,7 +82,7 @@ class Exchange:
 
 
 def read_part_head(head: bytes) -> tuple[bool, int, bytes]:
-    """Whether a part is the last, how long it is, and its proof."""
+    """Decode a part's header: last part or not, size, proof."""
     last, size = _PART.unpack_from(head)
     if size > MAX_PART:
         raise UnprovenError(f"a part of its answer claims {size} bytes")
@@ -90,7 +90,7 @@ def read_part_head(head: bytes) -> tuple[bool, int, bytes]:
 
 
 class AskingSession:
-    """The side that asks: one for each connection."""
+    """The client side of a session, one for each connection."""
 
     def __init__(self, key: bytes, host: str) -> None:
         self._key, self._host = key, host
@@ -101,20 +101,20 @@ class AskingSession:
 
     @property
     def opening(self) -> str:
-        """What is asked first; it tells nothing."""
+        """The target of the first request. It contains only a nonce."""
         return f"{PEER_PATH}?nonce={self._nonce.hex()}"
 
     def open(self, session: str, proof: str) -> None:
-        """Take the answer; UnprovenError where the other side does not know the token."""
+        """Verify the answer to the first request. Raises UnprovenError if the server does not know the token."""
         raw = _session_bytes(session)
         if raw is None or raw[:NONCE_BYTES] != self._nonce:
-            raise UnprovenError("it did not answer to what was asked")
+            raise UnprovenError("its answer belongs to another request")
         if not matches(_proof_bytes(proof), _server_proof(self._key, raw, self._host)):
             raise UnprovenError("it did not prove that it knows the application's token")
         self._session, self._session_key = session, _session_key(self._key, raw, self._host)
 
     def request(self, method: str, target: bytes) -> tuple[Exchange, str]:
-        """The next request, and the header that goes with it."""
+        """Return the next request and its Authorization header."""
         self._count += 1
         exchange = Exchange(self._session_key, self._count, method, target)
         return exchange, f"{SCHEME} {self._session} {self._count} {exchange.request_proof().hex()}"
@@ -128,13 +128,13 @@ class _Kept:
 
 
 class AnsweringSessions:
-    """The side that has what is asked for: all sessions with it.
+    """The server side: all sessions with this instance.
 
-    The side that asks keeps its session. This side keeps the last number of each session, so that no request is answered twice,
-    and only for sessions that have proved the token: a stranger cannot make it keep anything.
+    The server keeps only the last number of each session, so that no request is answered twice, and only for sessions that
+    have proved the token, so that strangers use no memory.
 
-    At most `MAX_SESSIONS` are kept. A new session takes the place of the one that was used least recently. The latter is
-    refused from then on: a session whose number is not kept has to be younger than all that were given up.
+    It keeps at most `MAX_SESSIONS`; a new one replaces the least recently used, which is refused from then on. An unknown
+    session must therefore be younger than all replaced ones.
     """
 
     def __init__(self, key: bytes, host: str, now: Callable[[], float] = monotonic) -> None:
@@ -142,10 +142,10 @@ class AnsweringSessions:
         self._own = secrets.token_bytes(32)
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
         self._given_up = -math.inf
-        """When the youngest of the sessions was issued that are not kept any more."""
+        """The issue time of the youngest replaced session."""
 
     def answer_opening(self, nonce: str) -> tuple[str, str] | None:
-        """A session and the proof for it; None for a nonce that is none."""
+        """Return a session and its proof, None for a malformed nonce."""
         try:
             theirs = bytes.fromhex(nonce)
         except ValueError:
@@ -157,7 +157,7 @@ class AnsweringSessions:
         return base64.urlsafe_b64encode(raw).decode(), _server_proof(self._key, raw, self._host).hex()
 
     def admit(self, authorization: bytes, method: str, target: bytes) -> Exchange | None:
-        """The exchange that a request begins; None where it is not a peer's, or was heard before."""
+        """Return the exchange of a request, None if it is not authenticated or was received before."""
         try:
             scheme, session, count, proof = authorization.decode("ascii").split(" ")
         except ValueError:

@@ -60,19 +60,21 @@ class RowsOfRuns(TakenRows):
     def __init__(self, runs: list[Run]) -> None:
         super().__init__(runs)
         self._rest = deque(runs)
+        self._start = 0
+        """How many records of the first run that is left are processed."""
 
     def first(self, count: int) -> list[Taken]:
         """The next records of the first run, at most so many."""
         queue, raw = self._rest[0]
-        count = min(count, len(raw))
-        return [(queue, raw.rows(0, count), [])]
+        return [(queue, raw.rows(self._start, min(self._start + count, len(raw))), [])]
 
     def done(self, part: Sequence[Taken]) -> int:
         """These are processed; returns how many they are."""
-        queue, raw = self._rest.popleft()
         records = len(part[0][1])
-        if records < len(raw):
-            self._rest.appendleft((queue, raw.rows(records, len(raw))))
+        self._start += records
+        if self._start == len(self._rest[0][1]):
+            self._rest.popleft()
+            self._start = 0
         self.left -= records
         return records
 
@@ -130,6 +132,8 @@ class PartitionGroup:
         self._idle_deadlines: dict[TopicPartition, int] = {}
         self._fetched_lags: dict[TopicPartition, int] = {}
         self.stream_time = UNKNOWN
+        self.awaited: frozenset[TopicPartition] = frozenset()
+        """Partitions that are always waited for: rows of their history are left, which are older than what others have."""
 
     @property
     def num_buffered(self) -> int:
@@ -315,6 +319,9 @@ class PartitionGroup:
         return self._ready(now, _has_records)
 
     def _ready(self, now: int, has_records: Callable[[RecordQueue], bool]) -> ReadyToProcess:
+        for partition in self.awaited:
+            if not has_records(self._queues[partition]):
+                return ReadyToProcess(False, f"Partition {partition}: its history is not read to the end.")
         if self._max_task_idle_ms == MAX_TASK_IDLE_MS_DISABLED:
             return _READY
         if all(map(has_records, self._queues.values())):

@@ -1,10 +1,10 @@
-"""Serdes whose schemas are in a Schema Registry, in Confluent's wire format; each needs an extra of its own.
+"""Serdes with schemas in a Schema Registry, in Confluent's wire format. Each needs an extra.
 
     pip install 'penstock-streams[avro]'          AvroSerde
     pip install 'penstock-streams[protobuf]'      ProtobufSerde
     pip install 'penstock-streams[jsonschema]'    JsonSchemaSerde
 
-Bytes and settings are those of Java's serdes; the registry is asked through confluent-kafka's own client, once for each schema.
+Bytes and settings are those of Java's serdes. confluent-kafka's client reads each schema once from the registry.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class _Type:
 
     @property
     def takes_no_byte(self) -> bool:
-        """Whether it is `null`, an empty fixed or an empty record."""
+        """True for `null`, an empty fixed or an empty record."""
         return (self.kind is _Kind.FIXED and self.size == 0) or (self.kind is _Kind.RECORD and not self.children)
 
 
@@ -150,10 +150,10 @@ class _Walk:
 
 
 class _Shape:
-    """What follows from a schema alone.
+    """Properties of a schema.
 
-    `is_plain`: the schema is not recursive, its depth is within the limit, and every value takes a byte. The number of a branch
-    pays for a branch that takes none. Reading takes time by the size of the data then.
+    `is_plain`: the schema is not recursive, its depth is within the limit, and every value takes at least one byte; a union's
+    branch number counts for an empty branch. Then the reading time is bounded by the data's size.
     """
 
     def __init__(self, root: _Type) -> None:
@@ -165,7 +165,7 @@ class _Shape:
         self.is_plain &= depth <= MAX_DEPTH
 
     def _look(self, at: _Type) -> tuple[int, int]:
-        """How many types are below this one, and in how many levels."""
+        """Return the number of types and levels below a type."""
         if id(at) in self._open:
             self.is_plain = False
             return 1, 1
@@ -218,7 +218,7 @@ def _primitive(name: str) -> _Type:
 
 
 def bounded_reader(read: Callable[..., Any]) -> Callable[..., Any]:
-    """fastavro's `schemaless_reader` behind a check of the payload."""
+    """Wrap fastavro's `schemaless_reader` in a check of the payload."""
     cache: dict[int, tuple[Any, AvroBounds]] = {}
 
     def schemaless_reader(payload: Any, writer_schema: Mapping[str, Any] | Sequence[Any], *arguments: Any) -> Any:
@@ -226,7 +226,7 @@ def bounded_reader(read: Callable[..., Any]) -> Callable[..., Any]:
         if known is None:
             if len(cache) >= _MAX_CACHED:
                 cache.clear()
-            # The schema is kept too: its id belongs to another object otherwise once it is gone.
+            # The schema is kept too, or its id could be reused by another object.
             known = cache[id(writer_schema)] = writer_schema, AvroBounds(writer_schema)
         known[1].check(payload.getvalue(), payload.tell())
         return read(payload, writer_schema, *arguments)

@@ -1,4 +1,4 @@
-"""One client for each registry in a process: its cache of schemas is shared by all serdes that ask the same one."""
+"""Registry clients, one for each registry in a process, so that all serdes share its schema cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 
 def client_for(settings: Mapping[str, Any]) -> Any:
-    """The client of a registry; that of `mock://name` is a registry itself, known in this process by its name, as in Java."""
+    """Return the client of a registry. `mock://name` is an in-memory registry of this process, as in Java."""
     url = settings["url"]
     is_mock = url.startswith("mock://")
     key = url if is_mock else tuple(sorted((name, str(value)) for name, value in settings.items()))
@@ -24,7 +24,7 @@ def client_for(settings: Mapping[str, Any]) -> Any:
                 _clients[key] = _mock(url) if is_mock else _client(settings)
             except (TypeError, ValueError, OSError) as exc:
                 said = without_secrets(str(exc), settings)
-                raise ConfigError(f"the client of the Schema Registry cannot be made with these settings: {said}") from None
+                raise ConfigError(f"The client of the Schema Registry cannot be made with these settings: {said}") from None
         return _clients[key]
 
 
@@ -41,7 +41,8 @@ def _mock(url: str) -> Any:
     firsts: dict[Any, Any] = {}
 
     def with_one_id(method: Any) -> Any:
-        # A registry gives a schema one id in all subjects, so equal keys have equal bytes in all topics; this one does not.
+        # A real registry gives a schema one id in all subjects, so that equal keys have equal bytes in all topics. The mock
+        # does not.
         def call(*arguments: Any, **named: Any) -> Any:
             found = method(*arguments, **named)
             first = firsts.setdefault(found.schema, found)
@@ -58,7 +59,7 @@ def _mock(url: str) -> Any:
 
 
 def is_outage(exc: BaseException | None) -> bool:
-    """Whether it was the registry that could not be reached, or could not answer; the client has tried again by then."""
+    """Return True if the registry was unreachable or failed. The client has already retried."""
     from confluent_kafka.schema_registry.common.schema_registry_client import is_retriable
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
@@ -73,7 +74,7 @@ def is_outage(exc: BaseException | None) -> bool:
 
 
 def drop_mock(name: str) -> None:
-    """Forget the registry `mock://name` with all of its schemas, so that the next test begins with an empty one.
+    """Delete the registry `mock://name` with its schemas, for the next test.
 
     >>> drop_mock("shop")
     """

@@ -1,4 +1,4 @@
-"""The serdes themselves: plain settings that travel, and what is made of them in the process that uses them."""
+"""The serdes: settings that can be pickled, and the serializers made from them in each process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class RegistrySerde(Serde[T]):
-    """What the three have in common: they are opened by the first record, in the worker that has it."""
+    """The base class of the three serdes. The first record opens a serde in its worker."""
 
     _module: ClassVar[str]
     _extra: ClassVar[str]
@@ -41,30 +41,30 @@ class RegistrySerde(Serde[T]):
     def _take_settings(self) -> None:
         self._settings = parse(self._registry, self._is_key) if self._registry else None
         self._subject_name()
-        # Only who keeps ids in headers takes headers: to hand them to everybody costs, and a count does not bring them along.
+        # Headers are requested only if the schema id is in them: passing them costs time, and counts do not have them.
         in_headers = self._settings is not None and self._settings.id_in_headers
         self.serializer = self._serialize_with_headers if in_headers else self._serialize  # type: ignore[assignment]
         self.deserializer = self._deserialize_with_headers if in_headers else self._deserialize  # type: ignore[assignment]
 
     def _subject_name(self) -> Callable[..., Any]:
-        """What the constructor says, or where it says nothing the settings."""
+        """Return the subject name strategy of the constructor, or that of the settings."""
         configured = None if self._settings is None else self._settings.strategy
         return strategy_function(configured if configured and self._strategy == "topic" else self._strategy)
 
     def configure(self, configs: Mapping[str, Any], is_key: bool) -> None:
-        """Take the registry's settings from an application's; what was given to the constructor stays."""
+        """Add the registry settings of an application. The constructor's settings take precedence."""
         self.close()
         self._registry = {**of_application(configs), **self._registry}
         self._is_key = is_key
         self._take_settings()
 
     def close(self) -> None:
-        """Let go of serializer and deserializer; the next record makes new ones."""
+        """Discard serializers and deserializers. The next record makes new ones."""
         self._halves = {}
 
     @property
     def is_key(self) -> bool:
-        """Whether it is for keys, which have subjects of their own; `configure` decides it, or the constructor."""
+        """True for keys, which have their own subjects. Set by `configure` or the constructor."""
         return self._is_key
 
     def _serialize(self, topic: str, value: Any) -> bytes | None:
@@ -99,11 +99,11 @@ class RegistrySerde(Serde[T]):
             ) from exc
 
     def _context(self, topic: str, headers: Any) -> Any:
-        # The library looks into lists alone.
+        # confluent-kafka accepts headers only as a list.
         return self._make_context(topic, self._field, list(headers) if type(headers) is tuple else headers)
 
     def _opened(self, topic: str) -> tuple[Any, Any]:
-        """Serializer and deserializer of a topic: one that serves several writes the id of the last subject it has met."""
+        """Return serializer and deserializer of a topic. A shared one would write the id of the last topic's subject."""
         with self._lock:
             if topic not in self._halves:
                 self._halves[topic] = self._open()
@@ -146,7 +146,7 @@ class RegistrySerde(Serde[T]):
         return without_secrets(text, {} if self._settings is None else self._settings.client)
 
     def _plain(self) -> tuple[Any, ...]:
-        """What makes two of them the same."""
+        """Return the values that equality compares."""
         return self._registry, self._strategy, self._is_key
 
     def __eq__(self, other: object) -> bool:
@@ -178,7 +178,7 @@ def _kind_of(exc: Exception) -> type[SerializationError]:
 
 
 class _SchemaSerde(RegistrySerde[T]):
-    """Values of a schema that is written as JSON, as they are or as dicts that the user's functions make and read."""
+    """A serde with a JSON schema text, for plain values or for dicts that the user's functions convert."""
 
     def __init__(
         self,
@@ -204,11 +204,11 @@ class _SchemaSerde(RegistrySerde[T]):
 
 
 class AvroSerde(_SchemaSerde[T]):
-    """Avro with its schema in a registry; without `from_dict` records are dicts.
+    """Avro with its schema in a registry. Without `from_dict` records are dicts.
 
     `schema` is the text of a schema, the same as a dict, or a `Schema` of confluent-kafka, which may refer to other subjects.
-    What was written with another version of it is read as this one. Without a schema values are read as written, and are
-    written with the latest version of the subject. `is_key` is for keys, which have subjects of their own.
+    Records of another version of the schema are converted to this one. Without a schema, values are read as written, and
+    written with the latest version of the subject. `is_key` is for keys, which have their own subjects.
 
     >>> serde = AvroSerde('"string"', registry={"schema.registry.url": "mock://doctest"})
     >>> serde.serializer("names", "ann")
@@ -227,7 +227,7 @@ class AvroSerde(_SchemaSerde[T]):
 
 
 class JsonSchemaSerde(_SchemaSerde[T]):
-    """JSON with its JSON Schema in a registry, checked both ways; without `from_dict` objects are dicts.
+    """JSON with its JSON Schema in a registry, validated in both directions. Without `from_dict` objects are dicts.
 
     `schema` is the text of a schema, the same as a dict, or a `Schema` of confluent-kafka, which may refer to other subjects.
     """
@@ -250,7 +250,7 @@ class JsonSchemaSerde(_SchemaSerde[T]):
         super().__init__(schema, registry, subject_name_strategy, to_dict, from_dict, is_key=is_key)
 
     def _make(self, module: Any, client: Any, write: dict[str, Any], read: dict[str, Any]) -> tuple[Any, Any]:
-        # Compact, as Java writes it, and by the rules of Serdes.json().
+        # Compact, as in Java, with the rules of Serdes.json().
         serializer = json_schema_half(module.JSONSerializer)(
             self._schema, client, _with_context(self._to_dict), write, json_encode=lambda value: encode_json(value).decode()
         )
@@ -261,7 +261,7 @@ class JsonSchemaSerde(_SchemaSerde[T]):
 
 
 class ProtobufSerde(RegistrySerde[T]):
-    """Messages of a class that `protoc` made, with their schema and what it imports in a registry."""
+    """Messages of a `protoc` class. Their schema and its imports are in a registry."""
 
     _module = "confluent_kafka.schema_registry.protobuf"
     _extra = "protobuf"
@@ -280,7 +280,7 @@ class ProtobufSerde(RegistrySerde[T]):
         super().__init__(registry, subject_name_strategy, is_key)
 
     def _make(self, module: Any, client: Any, write: dict[str, Any], read: dict[str, Any]) -> tuple[Any, Any]:
-        # The format of before 1.8 is not Java's.
+        # the format before 1.8 differs from Java's
         no_deprecated = {"use.deprecated.format": False}
         serializer = module.ProtobufSerializer(self._message_type, client, {**write, **no_deprecated})
         deserializer = protobuf_deserializer(module.ProtobufDeserializer)
@@ -305,7 +305,7 @@ def _header_schema_id_serializer() -> Any:
 
 
 def _schema_text(schema: Any, who: str) -> Any:
-    """A schema's text; a `Schema` of confluent-kafka, which knows its references, stays."""
+    """Return a schema's text. A `Schema` of confluent-kafka, which has references, is returned unchanged."""
     if schema is None or hasattr(schema, "schema_str"):
         return schema
     if isinstance(schema, dict | list):
@@ -329,7 +329,7 @@ def _name_of(schema: Any) -> str:
 
 
 def _with_context(function: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """A function of a value and a context; one that takes the value alone is called without the context."""
+    """Return a function of value and context. A function of the value alone is adapted."""
     if function is None:
         return None
     try:
@@ -342,7 +342,7 @@ def _with_context(function: Callable[..., Any] | None) -> Callable[..., Any] | N
 
 
 def _parse_bounded(data: str | bytes) -> Any:
-    """Parse JSON. A value with more than `MAX_DEPTH` levels is refused: the check against the schema takes a stack as deep."""
+    """Parse JSON. Values deeper than `MAX_DEPTH` are refused: validation needs an equally deep stack."""
     parsed = parse_json(_text(data))
     level: list[Any] = [parsed]
     for _ in range(MAX_DEPTH):

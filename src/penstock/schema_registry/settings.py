@@ -1,4 +1,4 @@
-"""The settings of a Schema Registry: Java's names in, those of confluent-kafka's client and serializers out."""
+"""The settings of a Schema Registry: Java's names are converted to those of confluent-kafka's client and serializers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ID_PLACE: Final = "schema.id.serializer"
 _SOURCE: Final = "basic.auth.credentials.source"
 _USER_INFO: Final = "basic.auth.user.info"
 
-# What a serde takes of an application's settings; those of TLS only with the prefix, for without it they are the brokers'.
+# The application settings that a serde reads. TLS settings need the prefix: without it they are the brokers'.
 _OF_APPLICATIONS: Final = ("basic.auth.", "bearer.auth.", *_FLAGS, "use.schema.id", "key.subject.", "value.subject.", _ID_PLACE)
 _LOGIN_IN_JAAS: Final = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;]+))")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the client is made with, what the serializer is made with, and how subjects are named."""
+    """The settings of client and serializer, the subject name strategy, and the place of the schema id."""
 
     client: dict[str, Any]
     serializer: dict[str, Any]
@@ -34,7 +34,7 @@ class Settings:
 
 
 def of_application(configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of an application's settings that speak of the registry."""
+    """Return the registry settings of an application."""
     taken = {key: value for key, value in configs.items() if key.startswith((PREFIX, *_OF_APPLICATIONS))}
     if str(taken.get(_SOURCE, "")).upper() == "SASL_INHERIT":
         taken |= {key: configs[key] for key in ("sasl.username", "sasl.password", "sasl.jaas.config") if key in configs}
@@ -42,11 +42,12 @@ def of_application(configs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse(given: Mapping[str, Any], is_key: bool) -> Settings:
-    """The settings in the client's terms; ConfigError where one is missing or cannot be."""
+    """Convert the settings. Raises ConfigError for missing or invalid ones."""
     rest = {key.removeprefix(PREFIX): value for key, value in given.items()}
     if not rest.get("url"):
         raise ConfigError(
-            "no Schema Registry: give the serde registry={'schema.registry.url': …}, or name its class in default.key.serde or "
+            "no Schema Registry is configured: pass registry={'schema.registry.url': …} to the serde, or set its class "
+            "as default.key.serde or "
             "default.value.serde and set schema.registry.url (mock://name for tests)"
         )
     if not isinstance(rest["url"], str):
@@ -71,7 +72,9 @@ def parse(given: Mapping[str, Any], is_key: bool) -> Settings:
 
 
 def strategy_function(strategy: Any) -> Callable[..., Any]:
-    """How subjects are named: `topic`, `record`, `topic_record`, Java's class of it, or a function `(context, record_name)`."""
+    """Return the subject name strategy: `topic`, `record`, `topic_record`, Java's class, or a function `(context,
+    record_name)`.
+    """
     if not isinstance(strategy, str) and callable(strategy):
         chosen: Callable[..., Any] = strategy
         return chosen
@@ -115,7 +118,7 @@ def _take_login(rest: dict[str, Any]) -> None:
 
 
 def _take_tls(rest: dict[str, Any]) -> None:
-    """Java's stores in PEM as the files the client takes."""
+    """Convert Java's PEM stores to the client's file settings."""
     for store, names in (("truststore", ("ssl.ca.location",)), ("keystore", ("ssl.certificate.location", "ssl.key.location"))):
         location = rest.pop(f"ssl.{store}.location", None)
         kind = str(rest.pop(f"ssl.{store}.type", "") or "").upper()
@@ -124,7 +127,7 @@ def _take_tls(rest: dict[str, Any]) -> None:
             continue
         if kind != "PEM":
             raise ConfigError(
-                f"{PREFIX}ssl.{store}.location is a Java keystore, which only Java reads: export it as PEM and set "
+                f"{PREFIX}ssl.{store}.location is a Java keystore, which only Java can read: export it as PEM and set "
                 f"{PREFIX}ssl.{store}.type = PEM, or {' and '.join(PREFIX + name for name in names)}"
             )
         for name in names:

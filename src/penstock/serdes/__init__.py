@@ -1,1 +1,1 @@
-"""How keys and values become bytes and back."""
+"""Serdes: conversion of keys and values to bytes and back."""

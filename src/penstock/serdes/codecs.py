@@ -1,6 +1,6 @@
-"""The functions behind the built-in serdes: one serializer and one deserializer for each type, with Java's bytes.
+"""The functions of the built-in serdes: one serializer and one deserializer for each type, with Java's bytes.
 
-Plain functions of a module compare and pickle by name, and cost one call a value.
+They are module functions, because these compare and pickle by name and cost one call per value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UUID_LENGTH: Final = 36
 
 
 def refuse(topic: str, value: Any, serializer: str, expected: str, cause: BaseException | None = None) -> NoReturn:
-    """Raise the error of a value that a serializer cannot write."""
+    """Raise the error for a value that a serializer cannot write."""
     raise SerializationError(
         f"{serializer} cannot serialize a value of type {type(value).__name__} for topic {topic!r}: expected {expected}. "
         "Set a serde that fits the data."
@@ -33,12 +33,12 @@ def refuse(topic: str, value: Any, serializer: str, expected: str, cause: BaseEx
 
 
 def unreadable(topic: str, deserializer: str, problem: str, cause: BaseException | None = None) -> NoReturn:
-    """Raise the error of bytes that a deserializer cannot read."""
+    """Raise the error for bytes that a deserializer cannot read."""
     raise SerializationError(f"{problem} (topic {topic!r}); check that {deserializer} fits what was written") from cause
 
 
 def serialize_string(topic: str, value: str | None) -> bytes | None:
-    """UTF-8."""
+    """Encode as UTF-8."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -50,17 +50,17 @@ def serialize_string(topic: str, value: str | None) -> bytes | None:
 
 
 def deserialize_string(topic: str, data: bytes | None) -> str | None:
-    """UTF-8; bytes that are not become U+FFFD, as in Java."""
+    """Decode UTF-8. Invalid bytes become U+FFFD, as in Java."""
     if data is None:
         return None
     return str(data, "utf-8", "replace")
 
 
 class StringEncoding:
-    """Text in an encoding of Java's name: the bytes are those of Java's StringSerializer, also for UTF-16 and UTF-32.
+    """Text in an encoding with Java's name, with the bytes of Java's StringSerializer, also for UTF-16 and UTF-32.
 
-    Java writes UTF-16 with a byte order mark in big-endian order and UTF-32 in big-endian order without one. Characters that
-    the encoding does not have become `?`, and bytes that are no text U+FFFD.
+    Java writes UTF-16 in big-endian order with a byte order mark, and UTF-32 in big-endian order without one. Characters
+    outside of the encoding become `?`, and invalid bytes become U+FFFD.
 
     >>> StringEncoding("UTF-16").serialize("topic", "a"), StringEncoding("ISO-8859-1").serialize("topic", "é€")
     (b'\\xfe\\xff\\x00a', b'\\xe9?')
@@ -70,7 +70,7 @@ class StringEncoding:
         self.name = codecs.lookup(encoding).name
 
     def serialize(self, topic: str, value: str | None) -> bytes | None:
-        """The text in the encoding."""
+        """Encode a text."""
         if value is None:
             return None
         if not isinstance(value, str):
@@ -80,7 +80,7 @@ class StringEncoding:
         return value.encode("utf-32-be" if self.name == "utf-32" else self.name, "replace")
 
     def deserialize(self, topic: str, data: bytes | None) -> str | None:
-        """The text of bytes in the encoding; without a byte order mark they are big-endian."""
+        """Decode bytes. Without a byte order mark they are big-endian."""
         if data is None:
             return None
         name = self.name
@@ -102,7 +102,7 @@ _BYTE_ORDER_MARKS = {
 
 
 class _Fixed:
-    """A number of a fixed size, big-endian: the pair of functions is made once, so they compare and pickle by name."""
+    """A big-endian number of a fixed size. The functions are module functions, so they compare and pickle by name."""
 
     def __init__(self, java_name: str, layout: str, expected: str) -> None:
         self.java_name = java_name
@@ -134,7 +134,7 @@ _NUMBER_ERRORS: Final = (struct.error, TypeError, OverflowError)
 
 
 def serialize_long(topic: str, value: int | None) -> bytes | None:
-    """8 bytes, big-endian."""
+    """Encode as 8 bytes, big-endian."""
     if value is None:
         return None
     try:
@@ -144,7 +144,7 @@ def serialize_long(topic: str, value: int | None) -> bytes | None:
 
 
 def deserialize_long(topic: str, data: bytes | None) -> int | None:
-    """8 bytes, big-endian."""
+    """Decode 8 bytes, big-endian."""
     if data is None:
         return None
     try:
@@ -154,7 +154,7 @@ def deserialize_long(topic: str, data: bytes | None) -> int | None:
 
 
 def serialize_integer(topic: str, value: int | None) -> bytes | None:
-    """4 bytes, big-endian."""
+    """Encode as 4 bytes, big-endian."""
     if value is None:
         return None
     try:
@@ -164,7 +164,7 @@ def serialize_integer(topic: str, value: int | None) -> bytes | None:
 
 
 def deserialize_integer(topic: str, data: bytes | None) -> int | None:
-    """4 bytes, big-endian."""
+    """Decode 4 bytes, big-endian."""
     if data is None:
         return None
     try:
@@ -174,7 +174,7 @@ def deserialize_integer(topic: str, data: bytes | None) -> int | None:
 
 
 def serialize_short(topic: str, value: int | None) -> bytes | None:
-    """2 bytes, big-endian."""
+    """Encode as 2 bytes, big-endian."""
     if value is None:
         return None
     try:
@@ -184,7 +184,7 @@ def serialize_short(topic: str, value: int | None) -> bytes | None:
 
 
 def deserialize_short(topic: str, data: bytes | None) -> int | None:
-    """2 bytes, big-endian."""
+    """Decode 2 bytes, big-endian."""
     if data is None:
         return None
     try:
@@ -194,7 +194,7 @@ def deserialize_short(topic: str, data: bytes | None) -> int | None:
 
 
 def serialize_double(topic: str, value: float | None) -> bytes | None:
-    """8 bytes, IEEE 754, big-endian."""
+    """Encode as 8 bytes, IEEE 754, big-endian."""
     if value is None:
         return None
     try:
@@ -204,7 +204,7 @@ def serialize_double(topic: str, value: float | None) -> bytes | None:
 
 
 def deserialize_double(topic: str, data: bytes | None) -> float | None:
-    """8 bytes, IEEE 754, big-endian."""
+    """Decode 8 bytes, IEEE 754, big-endian."""
     if data is None:
         return None
     try:
@@ -214,7 +214,7 @@ def deserialize_double(topic: str, data: bytes | None) -> float | None:
 
 
 def serialize_float(topic: str, value: float | None) -> bytes | None:
-    """4 bytes, IEEE 754, big-endian."""
+    """Encode as 4 bytes, IEEE 754, big-endian."""
     if value is None:
         return None
     try:
@@ -224,7 +224,7 @@ def serialize_float(topic: str, value: float | None) -> bytes | None:
 
 
 def deserialize_float(topic: str, data: bytes | None) -> float | None:
-    """4 bytes, IEEE 754, big-endian."""
+    """Decode 4 bytes, IEEE 754, big-endian."""
     if data is None:
         return None
     try:
@@ -234,7 +234,7 @@ def deserialize_float(topic: str, data: bytes | None) -> float | None:
 
 
 def serialize_boolean(topic: str, value: bool | None) -> bytes | None:
-    """One byte, 1 or 0."""
+    """Encode as one byte, 1 or 0."""
     if value is None:
         return None
     if value is True:
@@ -245,7 +245,7 @@ def serialize_boolean(topic: str, value: bool | None) -> bytes | None:
 
 
 def deserialize_boolean(topic: str, data: bytes | None) -> bool | None:
-    """One byte, 1 or 0."""
+    """Decode one byte, 1 or 0."""
     if data is None:
         return None
     if data == b"\x01":
@@ -260,7 +260,7 @@ def deserialize_boolean(topic: str, data: bytes | None) -> bool | None:
 
 
 def serialize_bytes(topic: str, value: bytes | bytearray | memoryview | None) -> bytes | None:
-    """The bytes themselves."""
+    """Return the bytes unchanged."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -269,17 +269,17 @@ def serialize_bytes(topic: str, value: bytes | bytearray | memoryview | None) ->
 
 
 def deserialize_bytes(topic: str, data: bytes | None) -> bytes | None:
-    """The bytes themselves."""
+    """Return the bytes unchanged."""
     return data
 
 
 def deserialize_byte_buffer(topic: str, data: bytes | None) -> memoryview | None:
-    """A view of the bytes."""
+    """Return a view of the bytes."""
     return None if data is None else memoryview(data)
 
 
 def serialize_uuid(topic: str, value: uuid.UUID | None) -> bytes | None:
-    """The UUID's text of 36 characters."""
+    """Encode as the UUID's text of 36 characters."""
     if value is None:
         return None
     if not isinstance(value, uuid.UUID):
@@ -287,12 +287,12 @@ def serialize_uuid(topic: str, value: uuid.UUID | None) -> bytes | None:
     return str(value).encode()
 
 
-# Java reads any five groups of hex digits and keeps the low bits of each.
+# Java accepts any five groups of hex digits and keeps the low bits of each.
 _UUID_GROUPS: Final = re.compile(r"([0-9a-fA-F]+)-([0-9a-fA-F]+)-([0-9a-fA-F]+)-([0-9a-fA-F]+)-([0-9a-fA-F]+)", re.ASCII)
 
 
 def deserialize_uuid(topic: str, data: bytes | None) -> uuid.UUID | None:
-    """The UUID's text."""
+    """Decode the UUID's text."""
     if data is None:
         return None
     match = _UUID_GROUPS.fullmatch(str(data, "latin-1")) if len(data) <= UUID_LENGTH else None
@@ -304,19 +304,19 @@ def deserialize_uuid(topic: str, data: bytes | None) -> uuid.UUID | None:
 
 
 def serialize_void(topic: str, value: None) -> None:
-    """Always null."""
+    """Return None."""
     return None
 
 
 def deserialize_void(topic: str, data: bytes | None) -> None:
-    """Null; anything else is an error."""
+    """Return None for None. Other data are an error."""
     if data is not None:
         unreadable(topic, "VoidDeserializer", f"data should be null for a VoidDeserializer, got {len(data)} bytes")
 
 
 _json_encoder: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-# `JSONEncoder.encode` makes the same encoder anew for each value: 1 of 2.5 us. Without a list of what it is in, it finds a value
-# that holds itself by its depth, and the other one says so.
+# `JSONEncoder.encode` makes this encoder for each value: 1 of 2.5 us. Without markers it detects a circular value only by its
+# depth; `_json_encoder` then raises the error.
 _encode_parts: Final = c_make_encoder and c_make_encoder(
     None, _json_encoder.default, encode_basestring, None, ":", ",", False, False, False
 )
@@ -335,17 +335,18 @@ def _no_number(name: str) -> NoReturn:
 
 _json_decoder: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number)
 _decode_json: Final = _json_decoder.decode
-# What `decode` calls between two searches for blanks: without these 1.6 instead of 3.2 us.
+# The inner part of `decode`, without its searches for blanks: 1.6 instead of 3.2 us.
 _scan_json: Final = _json_decoder.scan_once  # type: ignore[attr-defined]  # public, and missing in the stubs
 
 
-# 1.1 instead of 2.7 us for an order of 80 bytes. What it takes it reads as `parse_json` does, which is asked about all the rest.
+# 1.1 instead of 2.7 us for an order of 80 bytes. It accepts a subset of `parse_json` with equal results; `parse_json` handles
+# the rest.
 decode_json: Final = msgspec.json.Decoder().decode
 NotPlainJson: Final = msgspec.DecodeError
 
 
 def read_json(data: bytes) -> Any:
-    """`parse_json` of UTF-8; raises ValueError or RecursionError.
+    """Parse UTF-8 JSON like `parse_json`. Raises ValueError or RecursionError.
 
     >>> read_json(b'{"a":[1.5]}')
     {'a': [1.5]}
@@ -357,10 +358,10 @@ def read_json(data: bytes) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """What JSON says, and nothing that cannot be written again; raises ValueError.
+    """Parse JSON that can be written again. Raises ValueError for other text.
 
-    Python's own reader lets in `NaN` and `Infinity`, makes an infinity of `1e999`, and takes half of a surrogate pair for a
-    character, which UTF-8 cannot hold: all would fail far from here, where a result is written or a store is read.
+    Python's parser accepts `NaN` and `Infinity`, converts `1e999` to infinity, and accepts lone surrogates, which UTF-8
+    cannot encode. These would fail later, when a result is written or a store is read.
 
     >>> parse_json("[1.5]")
     [1.5]
@@ -374,7 +375,7 @@ def parse_json(text: str) -> Any:
     except StopIteration:
         end = -1
     if end != len(text):
-        value = _decode_json(text)  # there are blanks around it, or it says what is wrong
+        value = _decode_json(text)  # surrounded by blanks, or invalid: then this raises the error
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
         try:
             _json_encoder.encode(value).encode()
@@ -386,12 +387,13 @@ def parse_json(text: str) -> Any:
 def _as_python_writes(text: str) -> float:
     number = float(text)
     if repr(number) != text:
-        raise ArithmeticError  # seen by nobody; a ValueError would be dressed up on the way, in 3 us
+        raise ArithmeticError  # an internal signal; msgspec would wrap a ValueError, in 3 us
     return number
 
 
-# It writes more than JSON can hold: dates, bytes, keys that are numbers, `null` for NaN. What comes back as it was has the bytes
-# that Python's own would write, as long as floats look as they do there. 0.8 us for an order of 80 bytes, Python's own 2.2.
+# msgspec accepts more than JSON: dates, bytes, numbers as keys, `null` for NaN. If a value is equal after decoding, its bytes
+# are those of Python's encoder, provided that floats have the same text. 0.8 us for an order of 80 bytes, Python's encoder
+# 2.2.
 _encode_fast: Final = msgspec.json.Encoder().encode
 _decode_again: Final = msgspec.json.Decoder(float_hook=_as_python_writes).decode
 
@@ -400,9 +402,9 @@ _CONTAINERS: Final = (dict, list, tuple)
 
 
 def encode_json(value: Any) -> bytes:
-    """Compact JSON in UTF-8 of what can be read again as it was; raises TypeError, ValueError or RecursionError.
+    """Encode as compact UTF-8 JSON that decodes to an equal value. Raises TypeError, ValueError or RecursionError.
 
-    Python writes the key 1 as "1", and so it comes back: a count by number would start again with each record.
+    Python writes the key 1 as "1" and reads it back as text. A count by number would then start again with each record.
 
     >>> encode_json({"a": [1.5]})
     b'{"a":[1.5]}'
@@ -415,7 +417,7 @@ def encode_json(value: Any) -> bytes:
         data = _encode_fast(value)
         if _decode_again(data) == value:
             return data
-    except Exception:  # noqa: BLE001, S110 - whatever it does not take: the other one writes it, or says what is wrong
+    except Exception:  # noqa: BLE001, S110 - the encoder below writes the value or raises the error
         pass
     if type(value) is dict and _encode_parts is not None:
         try:
@@ -424,8 +426,8 @@ def encode_json(value: Any) -> bytes:
             text = _json_encoder.encode(value)
     else:
         text = _json_encoder.encode(value)
-    # To look at all there is would double the time. A dict without others inside shows its keys in one call, 0.3 of 2.7 us;
-    # otherwise a key that was changed stands in the text as a number or a constant, or not at all: 1.2 of 4.8 us.
+    # Checking every key would double the time. A dict without inner dicts is checked in one call, 0.3 of 2.7 us. Otherwise a
+    # changed key appears in the text as a number or a constant, or not at all: 1.2 of 4.8 us.
     if text.find("{", 1) < 0:
         if isinstance(value, dict):
             _check_own_keys(value)
@@ -454,7 +456,7 @@ def _check_keys(value: Any) -> None:
 
 
 def serialize_json(topic: str, value: Any) -> bytes | None:
-    """Compact JSON in UTF-8, fields in the order of the dict; keys that are not str, `NaN` and infinities are refused."""
+    """Encode as compact UTF-8 JSON with fields in the dict's order. Keys that are not str, `NaN` and infinities are refused."""
     if value is None:
         return None
     try:
@@ -464,7 +466,7 @@ def serialize_json(topic: str, value: Any) -> bytes | None:
 
 
 def deserialize_json(topic: str, data: bytes | None) -> Any:
-    """JSON in UTF-8; `NaN`, infinities and halves of surrogate pairs are refused."""
+    """Decode UTF-8 JSON. `NaN`, infinities and lone surrogates are refused."""
     if data is None:
         return None
     try:
@@ -473,7 +475,7 @@ def deserialize_json(topic: str, data: bytes | None) -> Any:
         unreadable(topic, "the JSON deserializer", f"data received by the JSON deserializer is not JSON: {exc}", exc)
 
 
-# They take None and no headers: whoever calls a serializer or deserializer calls these as they are.
+# These functions accept None and take no headers, so they are called without an adapter.
 for _name, _function in list(vars().items()):
     if _name.startswith(("serialize_", "deserialize_")):
         _function.called_directly = True

@@ -1,7 +1,7 @@
-"""What a serde may ask for: settings, headers, None; and how its halves are called.
+"""The interface of serdes: settings, headers, None, and how the halves are called.
 
-Inside penstock a serializer is called as `(topic, value)` and a deserializer as `(topic, data)`. Whether a user's half takes
-headers too is read from its signature once, when a node or a store takes it (`as_serializer`, `as_deserializer`).
+penstock calls a serializer as `(topic, value)` and a deserializer as `(topic, data)`. Whether a user's half takes headers is
+read once from its signature, by `as_serializer` or `as_deserializer`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ OpenHeaders = list[tuple[str, "bytes | None"]]
 
 
 class Serializer(Generic[T]):
-    """A base class for serializers with settings, headers or something to close; plain functions do without it.
+    """A base class for serializers with settings, headers or resources. Plain functions do not need it.
 
-    `headers` is the list of a record's headers: what is appended to it is written with the record. None reaches `serialize`
-    only where the class says `handles_none = True`; otherwise None is written as null.
+    `headers` is the list of the record's headers; appended headers are written with the record. None is written as null
+    without a call, unless the class sets `handles_none = True`.
 
     >>> class Upper(Serializer[str]):
     ...     def serialize(self, topic, value, headers=None):
@@ -37,47 +37,47 @@ class Serializer(Generic[T]):
     handles_none: bool = False
 
     def configure(self, configs: Mapping[str, Any], is_key: bool) -> None:
-        """Take the application's settings; called before the first record where penstock makes the object."""
+        """Read the application's settings. Called before the first record if penstock makes the object."""
 
     def serialize(self, topic: str, value: T | None, headers: OpenHeaders | None = None) -> bytes | None:
-        """The bytes of a value."""
+        """Return the bytes of a value."""
         raise TypeError(f"{type(self).__name__} must implement serialize(topic, value, headers=None)")
 
     def close(self) -> None:
-        """Release what was opened."""
+        """Release resources."""
 
     def __call__(self, topic: str, value: T | None, headers: OpenHeaders | None = None) -> bytes | None:
-        """The same as `serialize`, with None as null."""
+        """Serialize a value; None becomes null."""
         serializer: Any = as_serializer(self)
         return serializer(topic, value, headers)  # type: ignore[no-any-return]
 
 
 class Deserializer(Generic[T]):
-    """A base class for deserializers with settings, headers or something to close; plain functions do without it.
+    """A base class for deserializers with settings, headers or resources. Plain functions do not need it.
 
-    Null bytes reach `deserialize` only where the class says `handles_none = True`; otherwise they are None.
+    Null becomes None without a call, unless the class sets `handles_none = True`.
     """
 
     handles_none: bool = False
 
     def configure(self, configs: Mapping[str, Any], is_key: bool) -> None:
-        """Take the application's settings; called before the first record where penstock makes the object."""
+        """Read the application's settings. Called before the first record if penstock makes the object."""
 
     def deserialize(self, topic: str, data: bytes | None, headers: Sequence[tuple[str, bytes | None]] | None = None) -> T | None:
-        """The value of some bytes."""
+        """Return the value of bytes."""
         raise TypeError(f"{type(self).__name__} must implement deserialize(topic, data, headers=None)")
 
     def close(self) -> None:
-        """Release what was opened."""
+        """Release resources."""
 
     def __call__(self, topic: str, data: bytes | None, headers: Sequence[tuple[str, bytes | None]] | None = None) -> T | None:
-        """The same as `deserialize`, with null as None."""
+        """Deserialize bytes; null becomes None."""
         deserializer: Any = as_deserializer(self)
         return deserializer(topic, data, headers)  # type: ignore[no-any-return]
 
 
 class _UserHalf:
-    """A user's serializer or deserializer, called as it wants to be."""
+    """A user's serializer or deserializer, adapted to its signature."""
 
     __slots__ = ("call", "given", "handles_none", "wants_headers")
 
@@ -85,14 +85,14 @@ class _UserHalf:
 
     def __init__(self, given: Any, call: Callable[..., Any], wants_headers: bool, handles_none: bool) -> None:
         self.given = given
-        """What the user gave: two halves are equal where this is."""
+        """The user's object. Halves with equal objects are equal."""
         self.call = call
-        """Takes the topic, the value or the bytes, and the headers where it wants them."""
+        """Called with topic and value or bytes, and with headers if it takes them."""
         self.wants_headers = wants_headers
         self.handles_none = handles_none
 
     def __call__(self, topic: str, value: Any, headers: Any = None) -> Any:
-        """None for None, unless it is asked for; otherwise what the user's half makes of it."""
+        """Call the user's half. None becomes None unless the half handles it."""
         if value is None and not self.handles_none:
             return None
         if self.wants_headers:
@@ -113,19 +113,19 @@ class _UserHalf:
 
 
 class UserSerializer(_UserHalf):
-    """A serializer of the user's own."""
+    """A user's serializer."""
 
     __slots__ = ()
 
 
 class UserDeserializer(_UserHalf):
-    """A deserializer of the user's own."""
+    """A user's deserializer."""
 
     __slots__ = ()
 
 
 def as_serializer(serde: Any) -> SerializerFunction | None:
-    """The serializer of a serde, as it is called for records; a callable is one already, None stays None.
+    """Return the serializer of a serde in the form that penstock calls. A callable is adapted, None stays None.
 
     >>> as_serializer(lambda topic, value: value.encode())("topic", None) is None
     True
@@ -135,18 +135,18 @@ def as_serializer(serde: Any) -> SerializerFunction | None:
 
 
 def as_deserializer(serde: Any) -> DeserializerFunction | None:
-    """The deserializer of a serde, as it is called for records; a callable is one already, None stays None."""
+    """Return the deserializer of a serde in the form that penstock calls. A callable is adapted, None stays None."""
     half: DeserializerFunction | None = _as_half(serde, "deserializer", UserDeserializer)
     return half
 
 
 def wants_headers(half: Any) -> bool:
-    """Whether a half that `as_serializer` or `as_deserializer` gave takes headers as a third argument."""
+    """Return True if an adapted half takes headers as a third argument."""
     return bool(getattr(half, "wants_headers", False))
 
 
 def call_with_headers(half: Any, topic: str, value: Any, headers: Any) -> Any:
-    """What a half makes of a value or of bytes; the headers are for those that take them."""
+    """Call a half, with headers if it takes them."""
     return half(topic, value, headers) if wants_headers(half) else half(topic, value)
 
 
@@ -162,7 +162,7 @@ def _as_half(serde: Any, which: str, adapter: type[_Adapted]) -> Any:
 
 
 def _user_half(adapter: type[_Adapted], given: Any, handles_none: bool) -> _Adapted:
-    # A base class' own __call__ takes headers for everybody; what the user wrote is the method.
+    # The class's own __call__ accepts headers in any case. The user's signature is that of the method.
     method = getattr(given, "serialize" if adapter is UserSerializer else "deserialize", None)
     call = method if callable(method) else given
     by = _headers_by(call, given)
@@ -172,7 +172,7 @@ def _user_half(adapter: type[_Adapted], given: Any, handles_none: bool) -> _Adap
 
 
 def _given_half(serde: Any, which: str) -> Any:
-    """What the user means by the half: an attribute, a method that takes records, or one that makes an object, as in Java."""
+    """Return the user's half: an attribute, a method that takes records, or, as in Java, a method that returns the object."""
     method = which.removesuffix("r")
     if isinstance(serde, type) and (hasattr(serde, which) or hasattr(serde, method)):
         raise ConfigError(f"{serde.__qualname__} is the class of a serde: give an object of it, {serde.__qualname__}()")
@@ -195,10 +195,10 @@ def _takes_arguments(function: Any) -> bool:
 
 
 def _headers_by(call: Any, given: Any) -> str | None:
-    """How a half takes headers: by `keyword`, by `position`, or not at all."""
+    """Return how a half takes headers: by `keyword`, by `position`, or None."""
     try:
         parameters = list(inspect.signature(call).parameters.values())
-    except (TypeError, ValueError):  # something in C that does not tell
+    except (TypeError, ValueError):  # a C function without a signature
         return None
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in places if p.default is p.empty]
@@ -220,7 +220,7 @@ def _headers_by(call: Any, given: Any) -> str | None:
 
 
 def shown_half(half: Any) -> str:
-    """The name of a function or of an object's class; never its repr, which may well show the serde that asks.
+    """Return the name of a function or of an object's class. Not its repr, which may refer back to the serde.
 
     >>> shown_half(as_serializer), shown_half("text".encode)
     ('as_serializer', 'str.encode')

@@ -1,7 +1,7 @@
-"""Serdes that nobody has given, but that annotations or the stream itself suggest: used where there is no default serde.
+"""Serdes that follow from annotations or from the stream, used if there is no default serde.
 
-In Kafka Streams what has no serde takes the application's default. Where none is configured it would fail; there a guess is taken
-instead. A configured default always comes first, so a guess changes nothing that works without it.
+In Kafka Streams an operation without a serde uses the application's default. Without a configured default it would fail; then
+penstock uses the guessed serde. A configured default takes precedence, so guesses change nothing that works without them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class _Guess(WrappingNullable):
         self.part = part
 
     def set_if_unset(self, getter: Any) -> None:
-        """Whoever prepares a half takes what `or_default` gives."""
+        """Do nothing: `or_default` resolves a guess."""
 
     @property
     def wants_headers(self) -> bool:
-        """Whether what was guessed takes headers."""
+        """True if the guessed half takes headers."""
         return bool(getattr(self.own, "wants_headers", False))
 
     def __call__(self, topic: str, value: Any, headers: Any = None) -> Any:
-        """What was guessed, where nobody has asked for the default."""
+        """Call the guessed half, if the default was not requested."""
         return self.own(topic, value, headers) if self.wants_headers else self.own(topic, value)
 
     def __eq__(self, other: object) -> bool:
@@ -49,27 +49,27 @@ class _Guess(WrappingNullable):
 
 
 class GuessedSerializer(_Guess):
-    """A serializer that gives way to the default one."""
+    """A guessed serializer. A default serde takes precedence."""
 
     __slots__ = ()
 
     def or_default(self, getter: Any) -> Any:
-        """The serializer of the default serde if there is one."""
+        """Return the default serde's serializer if there is one."""
         return as_serializer(_default(getter, self.part)) if _has_default(getter, self.part) else self.own
 
 
 class GuessedDeserializer(_Guess):
-    """A deserializer that gives way to the default one."""
+    """A guessed deserializer. A default serde takes precedence."""
 
     __slots__ = ()
 
     def or_default(self, getter: Any) -> Any:
-        """The deserializer of the default serde if there is one."""
+        """Return the default serde's deserializer if there is one."""
         return as_deserializer(_default(getter, self.part)) if _has_default(getter, self.part) else self.own
 
 
 class GuessedSerde(Serde[Any]):
-    """A serde that gives way to the default one."""
+    """A guessed serde. A default serde takes precedence."""
 
     def __init__(self, serde: Any, part: str) -> None:
         self.own, self.part = serde, part
@@ -81,12 +81,12 @@ class GuessedSerde(Serde[Any]):
         return GuessedSerde, (self.own, self.part)
 
     def or_default(self, getter: Any) -> Any:
-        """The default serde if there is one."""
+        """Return the default serde if there is one."""
         return _default(getter, self.part) if _has_default(getter, self.part) else self.own
 
 
 def guess(serde: Any, part: str) -> Any:
-    """A serde as a guess; None where there is none.
+    """Mark a serde as guessed. None stays None.
 
     >>> guess(Serdes.string(), "key")
     Serdes.string()
@@ -95,17 +95,17 @@ def guess(serde: Any, part: str) -> Any:
 
 
 def given_serde(serde: Any) -> Any:
-    """A serde that somebody has given; None for a guess."""
+    """Return a serde that the user gave, None for a guess."""
     return None if isinstance(serde, GuessedSerde) else serde
 
 
 def or_default(given: Any, getter: Any) -> Any:
-    """A serde, or a half of one, as it is used where the defaults are known."""
+    """Resolve a guessed serde or half, for which the defaults must be known."""
     return given.or_default(getter) if isinstance(given, GuessedSerde | GuessedSerializer | GuessedDeserializer) else given
 
 
 def guess_value(function: Any) -> Any:
-    """The serde of what a function returns, if its annotations say it.
+    """Return the serde of a function's return annotation, if there is one.
 
     >>> def length(text: str) -> int:
     ...     return len(text)
@@ -116,17 +116,17 @@ def guess_value(function: Any) -> Any:
 
 
 def guess_key(function: Any) -> Any:
-    """The same for a function that returns a key."""
+    """Return the serde of a function that returns a key."""
     return _of_type(_returned(function), "key")
 
 
 def guess_values(function: Any) -> Any:
-    """The serde of each of the values that a function returns."""
+    """Return the serde of the elements that a function returns."""
     return _of_type(_element(_returned(function)), "value")
 
 
 def guess_entry(function: Any) -> tuple[Any, Any]:
-    """The serdes of the key and the value that a function returns.
+    """Return the serdes of the key and the value that a function returns.
 
     >>> def entry(key: str, value: str) -> tuple[int, str]:
     ...     return len(key), value
@@ -137,14 +137,14 @@ def guess_entry(function: Any) -> tuple[Any, Any]:
 
 
 def guess_entries(function: Any) -> tuple[Any, Any]:
-    """The serdes of the keys and the values of all that a function returns."""
+    """Return the serdes of keys and values of all entries that a function returns."""
     return _of_entry(_element(_returned(function)))
 
 
 def guess_forwarded(supplier: Any, base: type[Any]) -> tuple[Any, Any]:
-    """The serdes of what a processor forwards, if its class says it: `class Lengths(Processor[str, str, str, int])`.
+    """Return the serdes of a processor's output, from its class: `class Lengths(Processor[str, str, str, int])`.
 
-    Of a base that keeps keys, or only makes values, that of the key is None.
+    For a base class that keeps keys, or only makes values, the key's serde is None.
     """
     for kind in supplier.__mro__ if isinstance(supplier, type) else ():
         for given in getattr(kind, "__orig_bases__", ()):
@@ -156,14 +156,14 @@ def guess_forwarded(supplier: Any, base: type[Any]) -> tuple[Any, Any]:
 
 
 def guess_shared(one: Any, other: Any, part: str) -> Any:
-    """The serde of two streams, if they have the same."""
+    """Return the serde of two streams if both have the same."""
     return guess(one, part) if one is not None and (one is other or repr(one) == repr(other)) else None
 
 
 def _returned(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
-    if type(function).__module__.startswith(_OWN_WRAPPERS):  # of a user's function, which is called with less
+    if type(function).__module__.startswith(_OWN_WRAPPERS):  # a wrapper of a user's function
         function = getattr(function, "joiner", None) or getattr(function, "function", None)
     if isinstance(function, type):
         return function
@@ -171,7 +171,7 @@ def _returned(function: Any) -> Any:
         function = type(function).__call__
     try:
         return get_type_hints(function).get("return")
-    except Exception:  # noqa: BLE001  (a name that is not there any more, something in C: then nothing is guessed)
+    except Exception:  # noqa: BLE001  (an unknown name or a C function: nothing is guessed)
         return None
 
 

@@ -1,4 +1,4 @@
-"""Types of pydantic and msgspec, which know themselves how they become JSON."""
+"""Types of pydantic and msgspec, which define their own JSON form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.serdes.codecs import encode_json
 
 
 class Library(NamedTuple):
-    """How another library writes and reads its own types, as JSON's bytes and as what JSON holds."""
+    """How a library writes and reads its types, as JSON bytes and as plain values."""
 
     name: str
     plain: Callable[[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]]
@@ -18,7 +18,7 @@ class Library(NamedTuple):
 
 
 def library_of(cls: type) -> Library | None:
-    """The library that knows how a class becomes JSON: pydantic or msgspec; None where it is neither's."""
+    """Return the library of a class, pydantic or msgspec, or None."""
     if hasattr(cls, "__pydantic_validator__") and hasattr(cls, "__pydantic_serializer__"):
         return PYDANTIC
     if hasattr(cls, "__struct_config__") and hasattr(cls, "__struct_fields__"):
@@ -30,7 +30,7 @@ def _pydantic_plain(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any
     serializer, validator = cls.__pydantic_serializer__, cls.__pydantic_validator__
     return (
         lambda value: serializer.to_python(value, mode="json", by_alias=True),
-        # From text again: what pydantic reads from JSON (dates, strict types) it does not all read from Python's values.
+        # Through text: pydantic accepts some types (dates, strict types) only from JSON, not from Python values.
         lambda data: validator.validate_json(encode_json(data)),
     )
 
@@ -40,7 +40,7 @@ def _pydantic_dumps(cls: Any) -> Callable[[Any], bytes]:
 
     def dumps(value: Any) -> bytes:
         data: bytes = serializer.to_json(value, by_alias=True)
-        if b"null" in data:  # NaN too is written as null, which is not what was meant
+        if b"null" in data:  # NaN would also be written as null, which is refused
             encode_json(serializer.to_python(value, mode="json", by_alias=True))
         return data
 

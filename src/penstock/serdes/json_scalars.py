@@ -1,4 +1,4 @@
-"""The simple types in JSON: numbers, text, and what is text there, such as times and Decimals."""
+"""Simple types in JSON: numbers, text, and types with a text form, such as times and Decimals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.serdes.codecs import encode_json
 
 
 class MismatchError(ValueError):
-    """A value that is not what its type says; `path` is built on the way out, from the innermost field."""
+    """A value that does not match its type. `path` is built from the innermost field outwards."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -26,10 +26,10 @@ class MismatchError(ValueError):
 
 
 class JsonType(NamedTuple):
-    """What a type does: `write` makes of a value what JSON holds, `read` the other way round; both raise MismatchError.
+    """The conversions of a type: `write` to plain JSON values, `read` back. Both raise MismatchError.
 
-    `kinds` are the Python types of what JSON holds for it, `classes` those of its values: unions are told apart by them. A value
-    of exactly the type `plain` is the same in JSON, so nobody has to call `write` and `read` for it.
+    `kinds` are the Python types of its JSON values, `classes` those of its own values; they distinguish the members of a
+    union. A value of exactly the type `plain` is equal in JSON, so `write` and `read` are skipped.
     """
 
     write: Callable[[Any], Any]
@@ -40,7 +40,7 @@ class JsonType(NamedTuple):
 
 
 class KeyText(NamedTuple):
-    """A type that is text in JSON, and so can be a key."""
+    """A type with a text form, which can be a key."""
 
     cls: type
     to_text: Callable[[Any], str]
@@ -48,12 +48,12 @@ class KeyText(NamedTuple):
 
 
 def mismatch(expected: str, value: Any) -> MismatchError:
-    """What to raise where something else was expected."""
+    """Return the error for an unexpected value."""
     return MismatchError(f"expected {expected}, got {short(value)} ({type(value).__name__})")
 
 
 def short(value: Any) -> str:
-    """A value as a message shows it."""
+    """Return a value in a short form for messages."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -88,7 +88,7 @@ def _anything(value: Any) -> Any:
 
 def _text(cls: type, to_text: Callable[[Any], str], from_text: Callable[[str], Any], expected: str) -> JsonType:
     def write(value: Any) -> str:
-        # A datetime is a date, but is not written as one.
+        # A datetime is an instance of date, but is not written as a date.
         if not isinstance(value, cls) or (cls is datetime.date and isinstance(value, datetime.datetime)):
             raise mismatch(expected, value)
         return to_text(value)
@@ -121,7 +121,7 @@ _DECIMAL: Final = _text(decimal.Decimal, _decimal_text, _decimal, "a Decimal")
 
 
 def _any_decimal(data: Any) -> Any:
-    # Others write numbers; a float's digits are those of its text.
+    # Other programs write numbers. A float's digits are those of its text.
     return _DECIMAL.read(repr(data) if type(data) in (int, float) else data)
 
 
@@ -129,7 +129,7 @@ def _iso(cls: Any) -> Callable[[str], Any]:
     if sys.version_info >= (3, 11):
         parse: Callable[[str], Any] = cls.fromisoformat
         return parse
-    # Before 3.11 Python does not read the Z that others write for UTC.
+    # Before 3.11 Python does not parse a Z for UTC.
     return lambda text: cls.fromisoformat(f"{text[:-1]}+00:00" if text.endswith("Z") else text)
 
 

@@ -1,9 +1,9 @@
-"""Python types as JSON and back: a type is looked at once, and gives two functions that know what to do with its values.
+"""Conversions of Python types to JSON and back. A type is compiled once to two functions.
 
-Dataclasses and TypedDicts are objects of their fields; datetimes, dates and times are ISO 8601; Decimals and UUIDs are text,
-which keeps all digits; an enum is its value; bytes are base64. Values are checked against their types both ways, so that what is
-written can be read. Types of pydantic and msgspec know all this themselves, and are left to them: the type decides, not what is
-installed, so that an object has the same bytes everywhere.
+Dataclasses and TypedDicts are objects with their fields. Datetimes, dates and times are ISO 8601. Decimals and UUIDs are
+text, which keeps all digits. An enum is its value, and bytes are base64. Values are checked in both directions, so that
+everything that is written can be read. pydantic's and msgspec's types use their own conversions. The type decides, not the
+installed packages, so an object has the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SUPPORTED: Final = (
 
 
 def json_type(annotation: Any, what: str) -> JsonType:
-    """How values of a type become JSON and back; `what` begins the message of the ConfigError where a part is not supported."""
+    """Return the conversions of a type. `what` begins the message of the ConfigError for an unsupported part."""
     return _Compiler(what).compile(annotation, "")
 
 
@@ -70,7 +70,7 @@ class _Compiler:
         return self._unsupported(cls, path)
 
     def _recursive(self, cls: type, path: str, compile_class: Callable[[type, str], JsonType]) -> JsonType:
-        """A class may hold itself: whoever meets it again calls what is not there yet."""
+        """Compile a class that may contain itself. An inner occurrence refers to the unfinished result."""
         found = self._known.get(cls)
         if found is None:
             found = self._known[cls] = []
@@ -134,7 +134,7 @@ class _Compiler:
         needed = set(cls.__required_keys__)
         members = {}
         for name, hint in hints.items():
-            # With postponed annotations the class itself does not see these marks.
+            # Postponed annotations hide these markers from the class.
             while (mark := _mark_of(hint)) is not None:
                 if mark != "ReadOnly":
                     (needed.add if mark == "Required" else needed.discard)(name)
@@ -149,7 +149,7 @@ class _Compiler:
             if missing := required - value.keys():
                 raise MismatchError(f"the key {min(missing)!r} of {cls.__qualname__} is missing")
             found = {}
-            # In the order of the class, not in that of the dict: equal keys need equal bytes.
+            # In the class's order, not the dict's: equal keys need equal bytes.
             for name, member in members.items():
                 if name in value:
                     item = value[name]
@@ -202,7 +202,7 @@ class _Compiler:
     def _union(self, members: list[JsonType], annotation: Any, path: str) -> JsonType:
         by_class: dict[type, Callable[[Any], Any]] = {}
         by_kind: dict[type, Callable[[Any], Any]] = {}
-        # A float reads whole numbers too, unless somebody else does.
+        # A float also reads whole numbers, unless another member does.
         for member in sorted(members, key=lambda one: float in one.kinds):
             for cls in member.classes:
                 by_class.setdefault(cls, member.write)
@@ -243,7 +243,7 @@ class _Compiler:
             if not isinstance(value, make):
                 raise mismatch(f"a {make.__name__}", value)
             found = [item if type(item) is kept else _entry(write_entry, item, at) for at, item in enumerate(value)]
-            # The order of a set is another in each process; the same set has to have the same bytes.
+            # A set's order differs between processes, but equal sets need equal bytes.
             return sorted(found, key=encode_json) if unordered else found
 
         def read(data: Any) -> Any:
@@ -319,11 +319,11 @@ class _Compiler:
         )
 
 
-# What containers and classes share
+# Shared by containers and classes
 
 
 def is_typed_dict(cls: Any) -> bool:
-    """Whether a class is a TypedDict, of `typing` or of `typing_extensions`."""
+    """Return True for a TypedDict of `typing` or `typing_extensions`."""
     return is_class(cls) and issubclass(cls, dict) and hasattr(cls, "__required_keys__")
 
 
@@ -343,7 +343,7 @@ def _read_members(
         raise mismatch(f"an object with the fields of {cls.__qualname__}", data)
     found = {}
     for name, item in data.items():
-        if name not in names:  # written by a later version: it has no place here
+        if name not in names:  # an unknown field, written by a later version
             continue
         kept, read = readers[name]
         if type(item) is not kept:

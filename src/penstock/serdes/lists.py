@@ -55,7 +55,7 @@ def _fixed_size(half: Any) -> int | None:
 
 
 class ListSerializer:
-    """Java's list format: entries of a fixed size follow the positions of the nulls, others carry their length."""
+    """Java's list format: entries of a fixed size follow the positions of nulls; other entries have a length."""
 
     __slots__ = ("inner",)
 
@@ -65,7 +65,7 @@ class ListSerializer:
         self.inner = inner
 
     def __call__(self, topic: str, value: Any) -> bytes | None:
-        """The bytes of a list."""
+        """Return the bytes of a list."""
         if value is None:
             return None
         if not isinstance(value, list | tuple):
@@ -102,7 +102,7 @@ class ListDeserializer:
         self.inner = inner
 
     def __call__(self, topic: str, data: bytes | None) -> list[Any] | None:
-        """The list."""
+        """Return the list."""
         if data is None:
             return None
         try:

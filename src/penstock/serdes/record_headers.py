@@ -1,7 +1,7 @@
-"""Headers for the serdes of stores: those of the record that is being processed.
+"""Headers for the serdes of stores: those of the current record.
 
-A store's serializer may add headers. They stay with the record while its node works, as in Kafka Streams: later calls of serdes
-see them, a cache keeps them with the entry, and what the node forwards with the record's own headers carries them.
+A store's serializer may add headers. As in Kafka Streams they stay with the record while its node runs: later serdes see
+them, a cache stores them with the entry, and the node forwards them with the record's own headers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.serdes.contract import OpenHeaders, wants_headers
 
 
 class HasRecordContext(Protocol):
-    """A context that knows the record being processed."""
+    """A context with the current record."""
 
     @property
     def record_context(self) -> RecordContext | None: ...  # noqa: D102
@@ -24,36 +24,36 @@ class HasRecordContext(Protocol):
 
 
 class AddedHeaders(tuple[tuple[str, "bytes | None"], ...]):
-    """The headers of a record and those that serializers have added; `before` is the tuple that the record came with."""
+    """The headers of a record with those that serializers have added. `before` is the record's original tuple."""
 
     before: Headers
 
     @classmethod
     def of(cls, before: Headers, headers: OpenHeaders) -> AddedHeaders:
-        """The changed headers of a record."""
+        """Return the changed headers of a record."""
         added = cls(headers)
         added.before = own_headers(before)
         return added
 
 
 NEW_HEADERS: Headers = AddedHeaders()
-"""No headers, told apart from those of a record that has none: what is added to them is not added to the record."""
+"""No headers, distinct from an empty tuple of a record: headers added to it are not added to the record."""
 
 
 def own_headers(headers: Headers) -> Headers:
-    """The tuple that the record came with."""
+    """Return the record's original headers."""
     return headers.before if type(headers) is AddedHeaders and headers is not NEW_HEADERS else headers
 
 
 def add_headers(record: RecordContext, headers: OpenHeaders) -> None:
-    """Keep with a record what a serializer made of its headers."""
+    """Store a serializer's changes of the headers with the record."""
     changed = tuple(headers)
     if changed != record.headers:
         record.headers = AddedHeaders.of(record.headers, headers)
 
 
 def with_record_headers(half: Any, context: HasRecordContext) -> Any:
-    """A serializer that is given the headers of the record being processed; one that takes none is returned as it is."""
+    """Adapt a serializer to get the current record's headers. One that takes none is returned unchanged."""
     if not wants_headers(half):
         return half
 
@@ -70,7 +70,7 @@ def with_record_headers(half: Any, context: HasRecordContext) -> Any:
 
 
 def reading_record_headers(half: Any, context: HasRecordContext) -> Any:
-    """A deserializer that is given the headers of the record being processed; one that takes none is returned as it is."""
+    """Adapt a deserializer to get the current record's headers. One that takes none is returned unchanged."""
     if not wants_headers(half):
         return half
 
@@ -83,7 +83,7 @@ def reading_record_headers(half: Any, context: HasRecordContext) -> Any:
 
 @contextmanager
 def record_headers(context: HasRecordContext, headers: Headers) -> Iterator[RecordContext]:
-    """Process with other headers for a moment; yields the record context, in which they are and to which serializers add."""
+    """Set other headers temporarily. Yields the record context, to which serializers may add headers."""
     current = context.record_context
     if current is None:
         changed = RecordContext(-1, -1, -1, None, headers)

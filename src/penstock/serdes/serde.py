@@ -1,7 +1,7 @@
-"""Serdes: values to bytes and back, with the bytes Java's serdes write.
+"""Serdes: conversion of values to bytes and back, with the bytes of Java's serdes.
 
-A serializer is a plain function `(topic, value) -> bytes | None`, a deserializer `(topic, bytes | None) -> value`;
-a `Serde` is one of each. None stands for null and passes through both.
+A serializer is a function `(topic, value) -> bytes | None`, a deserializer `(topic, bytes | None) -> value`. A `Serde` has
+one of each. None stands for null in both directions.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NoReturn, TypeVar, overload
 
-from penstock.config.objects import imported
 from penstock.errors import ConfigError
+from penstock.import_paths import imported
 from penstock.java_names import JavaNames
 from penstock.serdes.arguments import refuse_factory
 from penstock.serdes.codecs import (
@@ -62,22 +62,23 @@ T = TypeVar("T")
 _T = TypeVar("_T")
 
 NO_PICKLE: Final = (
-    "reading a pickle runs whatever its bytes say, so everybody who may write to the topic could run code in the application, "
-    "and no other language reads it. Serdes.json(T) keeps dataclasses, TypedDicts and pydantic models"
+    "reading a pickle runs code from its bytes, so every client that may write to the topic could run code in the application, "
+    "and other languages cannot read it. Serdes.json(T) keeps dataclasses, TypedDicts and pydantic models"
 )
 
-# The factories of Serdes carry the names of these types, so a class body cannot use them as annotations.
+# Serdes has methods with the names of these types, so its annotations need aliases.
 _Bytes = bytes
 _Float = float
 
 
 class Serde(Generic[T]):
-    """A serializer and a deserializer that belong together.
+    """A serializer with its deserializer.
 
-    Made of two functions, or a subclass with the methods `serialize(topic, value)` and `deserialize(topic, data)`; either may
-    take the record's `headers` as a third argument. None stays None and reaches only what says `handles_none = True`.
-    A subclass may also have `configure(configs, is_key)` and `close()`: penstock calls them where it makes the object itself,
-    for a class or a name in `default.key.serde` and `default.value.serde`, as Kafka Streams does.
+    Made of two functions, or a subclass with the methods `serialize(topic, value)` and `deserialize(topic, data)`. Either may
+    take the record's `headers` as a third argument. None stays None and reaches only functions with `handles_none = True`.
+
+    A subclass may also have `configure(configs, is_key)` and `close()`. As in Kafka Streams, penstock calls them for objects
+    that it makes itself from a class or a name in `default.key.serde` and `default.value.serde`.
 
     >>> serde = Serde(lambda topic, value: value.encode(), lambda topic, data: data.decode())
     >>> serde.deserializer("topic", serde.serializer("topic", "a"))
@@ -120,7 +121,7 @@ class Serde(Generic[T]):
         return hash((Serde, self.serializer, self.deserializer))
 
     def __getattr__(self, name: str) -> Any:
-        # A subclass with methods of its own need not call the constructor.
+        # A subclass with these methods need not call the constructor.
         if name == "_name":
             return None
         method = {"serializer": "serialize", "deserializer": "deserialize"}.get(name)
@@ -130,13 +131,13 @@ class Serde(Generic[T]):
         raise AttributeError(f"{type(self).__qualname__} has no attribute {name!r}{needed}")
 
     def configure(self, configs: Mapping[str, Any], is_key: bool) -> None:
-        """Hand the application's settings to the serializer and the deserializer that take them."""
+        """Pass the application's settings to the serializer and the deserializer if they take them."""
         for half in self._objects():
             if callable(getattr(half, "configure", None)):
                 half.configure(configs, is_key)
 
     def close(self) -> None:
-        """Close the serializer and the deserializer, where they have something to close."""
+        """Close the serializer and the deserializer if they can be closed."""
         for half in self._objects():
             if callable(getattr(half, "close", None)):
                 half.close()
@@ -146,7 +147,7 @@ class Serde(Generic[T]):
         return [half for half in halves if getattr(half, "__self__", None) is not self]
 
     def __repr__(self) -> str:
-        # By names: the repr of a method of its own would be this one again.
+        # By names: the repr of a bound method would recurse.
         if self._name:
             return self._name
         if type(self) is not Serde:
@@ -155,19 +156,19 @@ class Serde(Generic[T]):
 
 
 class WrappingNullable:
-    """A serializer or deserializer around another that may be left open until the defaults are known."""
+    """A wrapping serializer or deserializer whose inner one may be unknown until the defaults are known."""
 
     __slots__ = ()
 
     called_directly = True
 
     def set_if_unset(self, getter: Any) -> None:
-        """Take what is missing from `getter.key_serde` and `getter.value_serde`."""
+        """Take a missing inner one from `getter.key_serde` and `getter.value_serde`."""
         raise TypeError(f"{type(self).__name__} must implement set_if_unset(getter)")
 
 
 def _given(half: Any, which: str) -> Any:
-    """What was given to `Serdes.serde`: a callable, or a serde of which one half is meant."""
+    """Return the half of an argument of `Serdes.serde`, which is a callable or a serde."""
     found = getattr(half, which, None)
     if callable(found):
         return found
@@ -192,7 +193,7 @@ _JSON: Final[Serde[Any]] = Serde(serialize_json, deserialize_json, "Serdes.json(
 
 
 class Serdes(JavaNames):
-    """The serdes that come with penstock; the bytes are those of Java's serdes of the same name.
+    """The serdes of penstock, with the bytes of Java's serdes of the same names.
 
     >>> Serdes.long().serializer("topic", 258)
     b'\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02'
@@ -202,7 +203,7 @@ class Serdes(JavaNames):
 
     @staticmethod
     def string(encoding: str = "UTF-8") -> Serde[str]:
-        """str as UTF-8, or in another encoding, with the bytes that Java writes.
+        """str as UTF-8 or in another encoding, with Java's bytes.
 
         >>> Serdes.string("ISO-8859-1").serializer("topic", "é")
         b'\\xe9'
@@ -245,17 +246,17 @@ class Serdes(JavaNames):
 
     @staticmethod
     def bytes() -> Serde[_Bytes]:
-        """bytes as they are."""
+        """bytes, unchanged."""
         return _BYTES
 
     @staticmethod
     def byte_array() -> Serde[_Bytes]:
-        """bytes as they are; Java's name for it."""
+        """bytes, unchanged; Kafka's name."""
         return _BYTES
 
     @staticmethod
     def byte_buffer() -> Serde[memoryview]:
-        """bytes as they are, read as a memoryview."""
+        """bytes, read as a memoryview."""
         return _BYTE_BUFFER
 
     @staticmethod
@@ -265,7 +266,7 @@ class Serdes(JavaNames):
 
     @staticmethod
     def void() -> Serde[None]:
-        """Null and nothing else."""
+        """Null only."""
         return _VOID
 
     @overload
@@ -282,11 +283,11 @@ class Serdes(JavaNames):
 
     @staticmethod
     def json(T: Any = None) -> Serde[Any]:
-        """Compact JSON in UTF-8: objects of a type, or without one anything JSON can hold.
+        """Compact JSON in UTF-8: objects of a type, or without a type any JSON value.
 
-        `T` is a dataclass, a TypedDict, a pydantic model, a msgspec Struct, or made of such, as `list[Order]`; values are checked
-        against it both ways. Without it fields keep their order, and what would come back as something else is refused: NaN,
-        infinity, keys that are not str.
+        `T` is a dataclass, a TypedDict, a pydantic model, a msgspec Struct, or contains such, as `list[Order]`. Values are
+        checked against it in both directions. Without it fields keep their order, and values that would be read differently
+        are refused: NaN, infinity, keys that are not str.
 
         >>> from dataclasses import dataclass
         >>> @dataclass
@@ -304,12 +305,12 @@ class Serdes(JavaNames):
 
     @staticmethod
     def pickle() -> NoReturn:
-        """Refused, with the reason."""
-        raise ConfigError(f"there is no serde that pickles: {NO_PICKLE}")
+        """Raise ConfigError with the reason."""
+        raise ConfigError(f"there is no pickle serde: {NO_PICKLE}")
 
     @staticmethod
     def list_of(inner: Any) -> Serde[list[Any]]:
-        """A list of what `inner` handles, in the format of Java's ListSerde; entries may be None."""
+        """A list of values of `inner`, in the format of Java's ListSerde. Entries may be None."""
         inner = resolve_serde(inner, "the inner serde of list_of")
         write, read = as_serializer(inner), as_deserializer(inner)
         assert write is not None
@@ -318,7 +319,7 @@ class Serdes(JavaNames):
 
     @staticmethod
     def serde(serializer: Any, deserializer: Any) -> Serde[Any]:
-        """A serde from two callables `(topic, value) -> bytes` and `(topic, bytes) -> value`."""
+        """Make a serde from two callables `(topic, value) -> bytes` and `(topic, bytes) -> value`."""
         if serializer is None or deserializer is None:
             raise ConfigError("Serdes.serde needs a serializer and a deserializer, got None")
         return Serde(_given(serializer, "serializer"), _given(deserializer, "deserializer"))
@@ -333,10 +334,10 @@ class Serdes(JavaNames):
 
     @staticmethod
     def serde_from(python_type: Any) -> Serde[Any]:
-        """The serde of a Python type: str, int (long), float (double), bool, bytes, bytearray, memoryview, uuid.UUID.
+        """Return the serde of a Python type: str, int (long), float (double), bool, bytes, bytearray, memoryview, uuid.UUID.
 
-        Of a dataclass, a TypedDict, a model or what is made of such, as `list[Order]`, it is `Serdes.json(T)`. Where a serde is
-        wanted a type does as well, and means this.
+        For a dataclass, a TypedDict, a model, or a type that contains such, as `list[Order]`, it is `Serdes.json(T)`.
+        Arguments for serdes also accept a type with this meaning.
 
         >>> Serdes.serde_from(int), Serdes.serde_from(dict[str, int])
         (Serdes.long(), Serdes.json(dict[str, int]))
@@ -384,10 +385,10 @@ _BY_NAME: Final[Mapping[str, Serde[Any]]] = {
 
 
 def resolve_serde(value: Any, what: str = "serde") -> Serde[Any]:
-    """The serde a configuration value stands for; `what` names the key in the error.
+    """Return the serde of a configured value. `what` names the key in errors.
 
-    A value is a serde, a class or a factory of one, a Python type, a name (`string`, `long`, also Java's
-    `StringSerde`), or an import path (`module:attribute` or `module.attribute`).
+    A value is a serde, a class or a factory of one, a Python type, a name (`string`, `long`, also Java's `StringSerde`), or
+    an import path (`module:attribute` or `module.attribute`).
 
     >>> resolve_serde("string"), resolve_serde("org.apache.kafka.common.serialization.Serdes$LongSerde"), resolve_serde(str)
     (Serdes.string(), Serdes.long(), Serdes.string())
@@ -410,7 +411,7 @@ def resolve_serde(value: Any, what: str = "serde") -> Serde[Any]:
 
 
 class _OfObject(Serde[Any]):
-    """A serde around an object with `serialize` and `deserialize`."""
+    """A serde of an object with `serialize` and `deserialize`."""
 
     __slots__ = ("_object",)
 

@@ -1,4 +1,4 @@
-"""The halves of `Serdes.json(T)`. What a type does is worked out once in a process: only the type itself travels."""
+"""The halves of `Serdes.json(T)`. The conversions are compiled once in a process; only the type is pickled."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _TypedJson:
 
 
 class TypedJsonSerializer(_TypedJson):
-    """Objects of a type as JSON."""
+    """Serializes objects of a type to JSON."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class TypedJsonSerializer(_TypedJson):
         self._call: Callable[[Any], bytes] = self._through_library() if self._library is not None else self._through_type()
 
     def __call__(self, topic: str, value: Any) -> bytes | None:
-        """Compact JSON in UTF-8; a value that is not of the type is refused."""
+        """Return compact JSON in UTF-8. Values of other types are refused."""
         if value is None:
             return None
         try:
@@ -72,7 +72,7 @@ class TypedJsonSerializer(_TypedJson):
 
 
 class TypedJsonDeserializer(_TypedJson):
-    """Objects of a type from JSON."""
+    """Deserializes objects of a type from JSON."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class TypedJsonDeserializer(_TypedJson):
             self._call = lambda data: read(read_json(data))
 
     def __call__(self, topic: str, data: bytes | None) -> Any:
-        """An object of the type; fields that it does not have are left out, fields that are missing take their defaults."""
+        """Return an object of the type. Unknown fields are ignored; missing fields take their defaults."""
         if data is None:
             return None
         try:
@@ -97,12 +97,12 @@ class TypedJsonDeserializer(_TypedJson):
             unreadable(topic, self.name, f"data received by {self.name} does not fit: {exc}", exc)
 
     def from_plain(self, value: Any) -> Any:
-        """An object of the type from what JSON holds; raises ValueError where it does not fit."""
+        """Convert plain JSON values to an object of the type. Raises ValueError for values that do not match."""
         return self._call(encode_json(value))
 
 
 def _json_only(data: bytes) -> bytes:
-    """The same bytes; ValueError where they hold numbers that JSON does not have, which pydantic reads."""
+    """Return the bytes. Raises ValueError for numbers that JSON does not have, which pydantic would accept."""
     if b"NaN" in data or b"Infinity" in data:
         read_json(data)
     return data

@@ -1,4 +1,4 @@
-"""Serdes of windowed keys, with the bytes Java writes: key and window start, or key, session end and session start."""
+"""Serdes of windowed keys, with Java's bytes: key and window start, or key, session end and session start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SEQUENCE_SIZE: Final = 4
 
 
 def time_window_for_size(start: int, size: int) -> TimeWindow:
-    """The window of a size; an end beyond the largest timestamp is cut to it.
+    """Return the window with this start and size. Its end is at most the largest timestamp.
 
     >>> time_window_for_size(5, 10)
     TimeWindow(start=5, end=15)
@@ -38,16 +38,16 @@ class _WindowedSerializer(WrappingNullable):
         self.inner = inner
 
     def set_if_unset(self, getter: Any) -> None:
-        """Without an inner serializer the default key serde's is used."""
+        """Use the default key serde's serializer if no inner one is given."""
         self.inner = as_serializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
 
     @property
     def wants_headers(self) -> bool:
-        """Whether the serializer of the keys inside takes headers."""
+        """True if the inner serializer takes headers."""
         return wants_headers(self.inner)
 
     def serialize_base_key(self, topic: str, windowed: Windowed[Any], headers: Any = None) -> bytes:
-        """The bytes of the key alone: what the record is partitioned by."""
+        """Return the bytes of the inner key, by which the record is partitioned."""
         assert self.inner is not None, "set_if_unset was not called"
         try:
             data: bytes | None = call_with_headers(self.inner, topic, windowed.key, headers)
@@ -70,24 +70,24 @@ class _WindowedSerializer(WrappingNullable):
 
 
 class TimeWindowedSerializer(_WindowedSerializer):
-    """Key and window start."""
+    """Serializes key and window start."""
 
     __slots__ = ()
 
     def __call__(self, topic: str, windowed: Windowed[Any] | None, headers: Any = None) -> bytes | None:
-        """Key bytes, then the start as 8 bytes."""
+        """Return the key's bytes and the start as 8 bytes."""
         if windowed is None:
             return None
         return self.serialize_base_key(topic, windowed, headers) + _pack_start(windowed.window.start)
 
 
 class SessionWindowedSerializer(_WindowedSerializer):
-    """Key, session end, session start."""
+    """Serializes key, session end and session start."""
 
     __slots__ = ()
 
     def __call__(self, topic: str, windowed: Windowed[Any] | None, headers: Any = None) -> bytes | None:
-        """Key bytes, then the end and the start as 8 bytes each."""
+        """Return the key's bytes, and the end and the start as 8 bytes each."""
         if windowed is None:
             return None
         window = windowed.window
@@ -95,7 +95,7 @@ class SessionWindowedSerializer(_WindowedSerializer):
 
 
 def is_windowed_serializer(serializer: Any) -> bool:
-    """Whether keys are written with their window.
+    """Return True if a serializer writes keys with their window.
 
     >>> is_windowed_serializer(TimeWindowedSerializer(None)), is_windowed_serializer(None)
     (True, False)
@@ -104,7 +104,7 @@ def is_windowed_serializer(serializer: Any) -> bool:
 
 
 class WindowedStreamPartitioner:
-    """Sends a windowed key where the key inside it would go, so that a window lands with its records."""
+    """Partitions a windowed key by its inner key, so that a window is in the partition of its records."""
 
     __slots__ = ("serializer",)
 
@@ -112,7 +112,7 @@ class WindowedStreamPartitioner:
         self.serializer = serializer
 
     def __call__(self, topic: str, windowed: Windowed[Any], value: Any, num_partitions: int) -> int:
-        """The partition of the key without its window."""
+        """Return the partition of the inner key."""
         return default_partition(self.serializer.serialize_base_key(topic, windowed), num_partitions)
 
 
@@ -125,12 +125,12 @@ class _WindowedDeserializer(WrappingNullable):
         self.inner = inner
 
     def set_if_unset(self, getter: Any) -> None:
-        """Without an inner deserializer the default key serde's is used."""
+        """Use the default key serde's deserializer if no inner one is given."""
         self.inner = as_deserializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
 
     @property
     def wants_headers(self) -> bool:
-        """Whether the deserializer of the keys inside takes headers."""
+        """True if the inner deserializer takes headers."""
         return wants_headers(self.inner)
 
     def _key(self, topic: str, data: bytes, suffix: int, headers: Any) -> Any:
@@ -143,7 +143,7 @@ class _WindowedDeserializer(WrappingNullable):
 
 
 class TimeWindowedDeserializer(_WindowedDeserializer):
-    """Reads key and window start; the size of the windows is not in the bytes and has to be given."""
+    """Deserializes key and window start. The window size is not in the bytes and must be given."""
 
     __slots__ = ("is_changelog_topic", "window_size")
 
@@ -153,7 +153,7 @@ class TimeWindowedDeserializer(_WindowedDeserializer):
         self.is_changelog_topic = is_changelog_topic
 
     def __call__(self, topic: str, data: bytes | None, headers: Any = None) -> Windowed[Any] | None:
-        """The windowed key; a changelog's keys also end in a sequence number."""
+        """Return the windowed key. A changelog's keys also end in a sequence number."""
         if not data:
             return None
         suffix = _TIMESTAMP.size + (_SEQUENCE_SIZE if self.is_changelog_topic else 0)
@@ -177,7 +177,7 @@ class TimeWindowedDeserializer(_WindowedDeserializer):
 
 
 class SessionWindowedDeserializer(_WindowedDeserializer):
-    """Reads key, session end and session start."""
+    """Deserializes key, session end and session start."""
 
     __slots__ = ()
 
@@ -212,13 +212,13 @@ class TimeWindowedSerde(Serde[Windowed[Any]]):
         )
 
     def for_changelog(self, is_changelog_topic: bool = True) -> Serde[Windowed[Any]]:
-        """The same serde, for the keys of a window store's changelog topic, which end in a sequence number."""
+        """Return this serde for the keys of a window store's changelog topic, which end in a sequence number."""
         read = self.deserializer
         assert isinstance(read, TimeWindowedDeserializer)
         return Serde(self.serializer, TimeWindowedDeserializer(read.inner, read.window_size, is_changelog_topic))
 
 
-# Java keeps an internal twin of the public serde; here one serves both.
+# Java has a separate internal class; here one class serves both.
 FullTimeWindowedSerde = TimeWindowedSerde
 
 
@@ -247,7 +247,7 @@ class WindowedSerdes:
 
     @staticmethod
     def time_windowed(inner: Any, window_size: Duration = MAX_TIMESTAMP) -> TimeWindowedSerde:
-        """Keys of windows of one size; the bytes hold the start only, so reading needs the size."""
+        """Return the serde of keys with windows of one size. The bytes contain only the start, so reading needs the size."""
         size = to_ms(window_size, "window_size")
         if size < 0:
             raise ConfigError(f"window_size must not be negative, got {size} ms")
@@ -255,5 +255,5 @@ class WindowedSerdes:
 
     @staticmethod
     def session_windowed(inner: Any) -> SessionWindowedSerde:
-        """Keys of sessions; the bytes hold both ends."""
+        """Return the serde of session keys. The bytes contain start and end."""
         return SessionWindowedSerde(resolve_serde(inner, "the inner serde of session_windowed"))

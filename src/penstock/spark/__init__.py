@@ -1,1 +1,1 @@
-"""The only package that imports pyspark: the driver's session and jobs, and the stream threads in its workers."""
+"""The only package that imports pyspark: session and jobs in the driver, stream threads in the workers."""

@@ -1,4 +1,4 @@
-"""Where Spark's tasks run, as driver and workers both ask."""
+"""Hosts of Spark's tasks, for the driver and the workers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from penstock.spark.internals import split_place
 
 
 def is_local(spark: SparkContext) -> bool:
-    """Whether tasks run in the driver's own JVM."""
+    """Return True if tasks run in the driver's own JVM."""
     return bool(spark.master == "local" or spark.master.startswith("local["))
 
 
 def host_of(executor: str) -> str:
-    """The host of an executor.
+    """Return the host of an executor.
 
     >>> host_of("executor_10.0.0.7_3")
     '10.0.0.7'

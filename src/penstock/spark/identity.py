@@ -1,10 +1,10 @@
-"""The certificate that the processes of one run of an application show each other on a network.
+"""The TLS certificate that the processes of one run of an application share.
 
-It is made when the application starts, travels to the threads with the application, and is gone with it. Both sides of a
-connection show it and take no other: there is no authority to trust and no name to check.
+It is made when the application starts, is sent to the threads with the application, and is discarded with it. Both sides of a
+connection show it and accept no other, so no authority and no name is checked.
 
-The key pair comes from the driver's JVM, which is there wherever Spark is, through Java's public API; it also signs. The few
-fields of a certificate around it are written here: Java has no public API for that, and `keytool` takes a second and a file.
+The driver's JVM makes the key pair and the signature through Java's public API. The certificate's other fields are encoded
+here: Java has no public API for that, and `keytool` takes a second and a file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penstock.spark.internals import jvm_of
 
 _ECDSA_WITH_SHA256 = bytes.fromhex("06082a8648ce3d040302")
 _COMMON_NAME = bytes.fromhex("0603550403")
-_NEVER = b"99991231235959Z"  # RFC 5280: no end; it ends with the application
+_NEVER = b"99991231235959Z"  # RFC 5280: no end
 
 
 @dataclass(frozen=True)
@@ -39,28 +39,28 @@ class Identity:
     key: bytes = field(repr=False)
 
     def server_side(self, accepted: socket.socket) -> ssl.SSLSocket:
-        """TLS with who connected, before `greet` has said the first word."""
+        """Wrap an accepted connection in TLS. `greet` performs the handshake."""
         return _context(self, ssl.PROTOCOL_TLS_SERVER).wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
 
     def client_side(self, connected: socket.socket) -> ssl.SSLSocket:
-        """TLS with who listens, before `greet` has said the first word."""
+        """Wrap an outgoing connection in TLS. `greet` performs the handshake."""
         return _context(self, ssl.PROTOCOL_TLS_CLIENT).wrap_socket(connected, do_handshake_on_connect=False)
 
     def greet(self, connected: ssl.SSLSocket, seconds: float) -> None:
-        """Agree on keys with the other side, who has to show the same certificate."""
-        connected.settimeout(seconds)  # for all of it, however slowly it comes
+        """Perform the handshake. Raises an error if the peer shows another certificate."""
+        connected.settimeout(seconds)  # a limit for the whole handshake
         connected.do_handshake()
         if connected.getpeercert(binary_form=True) != self.certificate:
-            raise ssl.SSLError("the other side shows another certificate than this application's")
+            raise ssl.SSLError("the peer's certificate is not this application's")
 
 
 def identity_for(spark: SparkContext) -> Identity | None:
-    """A new one where threads and driver talk over a network; None on one machine, where they talk through files of their own."""
+    """Make a certificate for network connections. Returns None on one machine, where private socket files are used."""
     return None if is_local(spark) else make_identity(spark)
 
 
 def make_identity(spark: SparkContext) -> Identity:
-    """A new key (EC, P-256) and a certificate of it."""
+    """Make an EC key (P-256) with a self-signed certificate."""
     jvm = jvm_of(spark)
     generator = jvm.java.security.KeyPairGenerator.getInstance("EC")
     generator.initialize(256)
@@ -72,7 +72,7 @@ def make_identity(spark: SparkContext) -> Identity:
         signature.update(bytearray(data))
         return bytes(signature.sign())
 
-    def encoded(key: Any, spec: str) -> bytes:  # the keys' own classes are hidden from reflection
+    def encoded(key: Any, spec: str) -> bytes:  # the key classes themselves are inaccessible by reflection
         wanted = jvm.java.lang.Class.forName(f"java.security.spec.{spec}")
         return bytes(jvm.java.security.KeyFactory.getInstance("EC").getKeySpec(key, wanted).getEncoded())
 
@@ -84,11 +84,11 @@ def make_identity(spark: SparkContext) -> Identity:
 @lru_cache(maxsize=4)
 def _context(identity: Identity, protocol: int) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
-    context.check_hostname = False  # exactly one certificate is taken, whoever shows it
+    context.check_hostname = False  # exactly one certificate is accepted
     context.verify_mode = ssl.CERT_REQUIRED
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     if protocol == ssl.PROTOCOL_TLS_SERVER:
-        context.num_tickets = 0  # what comes unasked is the end of a connection
+        context.num_tickets = 0  # unrequested data mean the end of a connection
     context.load_verify_locations(cadata=identity.certificate)
     with tempfile.TemporaryDirectory(prefix="penstock-tls-") as folder:  # Python loads keys from files only
         path = Path(folder) / "identity.pem"
@@ -104,7 +104,7 @@ def _pem(label: str, data: bytes) -> str:
 
 def _to_be_signed(public_key: bytes) -> bytes:
     name = _sequence(_der(0x31, _sequence(_COMMON_NAME, _der(0x0C, b"penstock"))))
-    # A day ago, since clocks differ.
+    # One day ago, because clocks differ.
     begin = (datetime.now(timezone.utc) - timedelta(days=1)).strftime("%Y%m%d%H%M%SZ").encode()
     version, serial = _der(0xA0, _der(0x02, b"\2")), _der(0x02, b"\1" + secrets.token_bytes(15))
     validity = _sequence(_der(0x17, begin[2:]), _der(0x18, _NEVER))
@@ -116,7 +116,7 @@ def _sequence(*parts: bytes) -> bytes:
 
 
 def _der(tag: int, content: bytes) -> bytes:
-    """A value of ASN.1: its tag, its length, itself.
+    """Encode an ASN.1 value: tag, length, content.
 
     >>> _der(0x04, b"ab").hex(), _der(0x04, bytes(200))[:3].hex()
     ('04026162', '0481c8')

@@ -1,12 +1,11 @@
-"""Every private name of Spark and pyspark that penstock uses: here and nowhere else, each with its reason.
+"""All private names of Spark and pyspark that penstock uses, each with its reason.
 
-Spark's public Python API does not choose the executor, the process and the environment of a function. A stream thread needs all
-three, so this module uses names inside Spark. `tests/spark_versions` tries each of them on every minor version
-(`make test-spark-versions`); a name that moves is bridged here. Only Spark's daemon is elsewhere (`pyspark_penstock/daemon.py`),
-because it must not import penstock.
+Spark's public Python API does not choose the executor, the process and the environment of a function. A stream thread needs
+all three. `tests/spark_versions` tests each name on every minor version (`make test-spark-versions`); a name that moves is
+bridged here. Only Spark's daemon is elsewhere (`pyspark_penstock/daemon.py`), because it must not import penstock.
 
-Two kinds of names count as private: what begins with an underscore in pyspark, and what pyspark itself reaches in the JVM, which
-is `private[spark]` in Scala and public only in the bytecode.
+Private names are names with an underscore in pyspark, and names in the JVM that are `private[spark]` in Scala and public only
+in the bytecode.
 """
 
 from __future__ import annotations
@@ -32,108 +31,108 @@ from pyspark.serializers import NoOpSerializer, PickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.context import SQLContext
 
-# From this size on Spark sends functions as a broadcast of their own, if it is not told otherwise.
+# From this size on, Spark sends functions as a separate broadcast by default.
 _LARGE = 1 << 20
 
-# From the moment a JVM does not answer any more until its process is gone.
+# Time limit from a JVM's first unanswered call to the end of its process.
 _ENDING_SECONDS = 1.0
 _CONNECT_SECONDS = 1.0
 
 UNANSWERED = (Py4JError, OSError)
-"""What a call raises that a JVM does not answer which is gone, or going."""
+"""Errors of calls to a JVM that has ended or is ending."""
 
-__all__ = ["cloudpickle"]  # Spark's own copy, which it sends the user's functions with: what it can pickle, an application can be
+__all__ = ["cloudpickle"]  # Spark's copy, which pickles the user's functions; an application is pickled by the same rules
 
 # -- the driver's JVM -------------------------------------------------------------------------------------------------------
 
 
 def jvm_of(spark: SparkContext) -> Any:
-    """The driver's JVM, for Java's public API (`identity.py`) and for the rest of this module.
+    """Return the driver's JVM, for Java's public API (`spark/identity.py`) and for this module.
 
-    Without it nothing below is possible, and the certificate of a run would need a library or a `keytool` on the path.
+    Without it nothing below is possible, and a run's certificate would need a library or `keytool`.
     """
     return spark._jvm
 
 
 def running_gateway() -> Any:
-    """The connection to the JVM that pyspark has started in this process, or None.
+    """Return the connection to the JVM that pyspark started in this process, or None.
 
-    It tells whether the next session starts a JVM, whose options are then read, and which of two JVMs is which. Without it
-    settings for the JVM's start would be set where they have no effect.
+    It shows whether the next session starts a JVM, which then reads its options, and distinguishes two JVMs. Without it,
+    settings for the JVM's start could be set without effect.
     """
     return SparkContext._gateway
 
 
 def forget_gateway(gateway: Any) -> None:
-    """Have pyspark start a JVM anew for the next session, if this is the one it has.
+    """Make pyspark start a new JVM for the next session, if it uses this one.
 
-    Without it a session after the end of its JVM fails with a refused connection.
+    Without it, a session after the end of its JVM fails with a refused connection.
     """
     if SparkContext._gateway is gateway:
         SparkContext._gateway = SparkContext._jvm = None
 
 
 def active_context() -> SparkContext | None:
-    """The SparkContext of this process, or None; `SparkContext.getOrCreate` would make one.
+    """Return the SparkContext of this process, or None. `SparkContext.getOrCreate` would make one.
 
-    Without it a JVM that is still in use could not be told from an idle one.
+    Without it a JVM in use could not be distinguished from an idle one.
     """
     return SparkContext._active_spark_context
 
 
 def has_ended(spark: SparkContext | None) -> bool:
-    """Whether a context has ended: stopped here, stopped by itself in its JVM, or gone with it.
+    """Return True if a context has ended: stopped here, stopped by itself in its JVM, or lost with it.
 
-    pyspark notices only the first. Without it an application whose session was stopped would try again for ever.
+    pyspark notices only the first. Without it an application whose session was stopped would retry for ever.
     """
     if spark is None or is_cut_off(spark):
         return True
     java: Any = spark._jsc
     try:
         return java is None or bool(java.sc().isStopped())
-    except UNANSWERED:  # a JVM that was killed refuses the connection
+    except UNANSWERED:  # a killed JVM refuses the connection
         deadline = time.monotonic() + _ENDING_SECONDS
-        while not is_cut_off(spark) and time.monotonic() < deadline:  # it closes its connections a moment before it is gone
+        while not is_cut_off(spark) and time.monotonic() < deadline:  # its connections close a moment before its process ends
             time.sleep(0.01)
         return True
 
 
 def is_cut_off(spark: SparkContext) -> bool:
-    """What of `has_ended` shows without a word to the JVM: stopped here, or its process is gone. Takes microseconds.
+    """Return True if the context was stopped here or its JVM process is gone, without a call to the JVM. Takes microseconds.
 
-    A call to the JVM takes a millisecond, and as long as it likes where the JVM does not get to answer. Without it the end of a
-    JVM would show with the next turn only, which may be hours away.
+    A call to the JVM takes a millisecond, or for ever if the JVM hangs. Without it, the end of a JVM would be noticed only at
+    the next residency, perhaps hours later.
     """
     gateway = getattr(spark, "_gateway", None)
-    # A context that is just being made has none yet.
+    # A context that is being made has no gateway yet.
     return getattr(spark, "_jsc", None) is None or (gateway is not None and jvm_is_gone(gateway))
 
 
 def was_stopped(spark: SparkContext) -> bool:
-    """Whether somebody in this process has stopped a context: that was meant, unlike the end of its JVM.
+    """Return True if a context was stopped in this process, which was intended, unlike the end of its JVM.
 
-    Without it a session that its user has stopped would come back.
+    Without it a session that its user stopped would be made again.
     """
     return spark._jsc is None and "_gateway" not in vars(spark)  # see forget_lost_jvm and forget_ended
 
 
 def jvm_is_gone(gateway: Any) -> bool:
-    """Whether the process of a JVM has ended; nothing is asked of it, and nothing waited for."""
-    process = vars(gateway).get("proc")  # none where others have started it, such as spark-submit
+    """Return True if a JVM's process has ended, without a call to it."""
+    process = vars(gateway).get("proc")  # None if pyspark did not start the JVM, as with spark-submit
     return _lifeline.has_ended(gateway) if process is None else process.poll() is not None
 
 
 def jvm_pid(spark: SparkContext) -> int | None:
-    """The process of a context's JVM; None where pyspark has not started it itself.
+    """Return the process id of a context's JVM, or None if pyspark did not start it.
 
-    Without it the page could not tell how much CPU and memory the JVM takes.
+    Without it the console could not show the JVM's CPU and memory.
     """
     process = vars(getattr(spark, "_gateway", None) or object).get("proc")
     return None if process is None else int(process.pid)
 
 
 class _Lifeline:
-    """A connection to a JVM that is no child of ours, over which nothing is ever sent: it ends with the JVM."""
+    """A silent connection to a JVM that is not a child process. It ends with the JVM."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -159,12 +158,12 @@ _lifeline = _Lifeline()
 
 
 def _address(gateway: Any) -> tuple[str, int]:
-    """Where a JVM listens for this process."""
+    """Return the address of a JVM's gateway."""
     return gateway.gateway_parameters.address, gateway.gateway_parameters.port
 
 
 def _is_open(connection: socket.socket) -> bool:
-    """Whether the other side has not closed a connection over which it says nothing."""
+    """Return True if the peer has not closed a silent connection."""
     try:
         return bool(connection.recv(1))
     except BlockingIOError:
@@ -174,11 +173,11 @@ def _is_open(connection: socket.socket) -> bool:
 
 
 def forget_lost_jvm() -> bool:
-    """Where the JVM of this process is gone: have pyspark forget it, with its context and its sessions; False where it is not.
+    """Remove a JVM that has ended from pyspark, with its context and sessions. Returns False if it has not ended.
 
-    pyspark has one JVM for the life of a process, and keeps all that hangs on it in class attributes. Without it no session could
-    be made in this process any more. What still holds the old context stays with the old JVM, which refuses: in the next one the
-    names of its objects are those of others.
+    pyspark expects one JVM for the life of a process, and keeps its objects in class attributes. Without it this process
+    could make no further session. Objects of the old context still refer to the old JVM and raise errors: in the next JVM
+    their ids would be those of other objects.
     """
     with SparkContext._lock:
         gateway: Any = SparkContext._gateway
@@ -193,9 +192,9 @@ def forget_lost_jvm() -> bool:
     accumulators = getattr(context, "_accumulatorServer", None)
     if accumulators is not None:
         context._accumulatorServer = None
-        accumulators.shutdown()  # a thread that listens
-    gateway._gateway_client.is_connected = False  # the ends of its objects are told to nobody
-    gateway.shutdown()  # closes connections, and ends the thread that would tell
+        accumulators.shutdown()  # its listening thread
+    gateway._gateway_client.is_connected = False  # stops garbage collection messages to the JVM
+    gateway.shutdown()  # closes connections and ends the thread of these messages
     process = vars(gateway).get("proc")
     if process is not None:
         process.stdin.close()
@@ -203,9 +202,9 @@ def forget_lost_jvm() -> bool:
 
 
 def forget_ended(spark: SparkContext) -> None:
-    """Have pyspark forget a context that has ended by itself in a JVM that lives; for `was_stopped` nobody has stopped it.
+    """Remove a context from pyspark that has ended by itself in a live JVM. `was_stopped` remains False for it.
 
-    Without it pyspark gives the session that has ended to whoever asks for one.
+    Without it pyspark returns the ended session for new ones.
     """
     gateway: Any = SparkContext._gateway
     spark._gateway = gateway
@@ -213,12 +212,12 @@ def forget_ended(spark: SparkContext) -> None:
 
 
 def can_start_jvm() -> bool:
-    """Whether pyspark starts a JVM for the next session; one that was started around this process does not come back."""
+    """Return True if pyspark can start a JVM. A JVM that started this process cannot be started again."""
     return "PYSPARK_GATEWAY_PORT" not in os.environ
 
 
 def connect_to_jvm() -> None:
-    """Connect to the JVM that `spark-submit` has started, so that `SparkConf` shows what was submitted.
+    """Connect to the JVM that `spark-submit` started, so that `SparkConf` has the submitted settings.
 
     Without it `SparkConf` is empty before the first session, and penstock's settings would override the user's.
     """
@@ -226,44 +225,44 @@ def connect_to_jvm() -> None:
 
 
 def spark_home() -> str:
-    """Where Spark is installed: beside it lies `conf/spark-defaults.conf`."""
+    """Return Spark's installation folder, which contains `conf/spark-defaults.conf`."""
     return str(_find_spark_home())
 
 
 def start_gateway() -> Any:
-    """A JVM with Spark's jars that is no session's; `end_gateway` ends it. Without it the resolver needs a whole session."""
+    """Start a JVM with Spark's jars without a session; `end_gateway` ends it. Without it the resolver needs a session."""
     return launch_gateway()
 
 
 def end_gateway(gateway: Any, seconds: float) -> None:
-    """End a JVM that this process has started, and wait: at its end it deletes its folders. Twice is fine.
+    """End a JVM that this process started, and wait until it has deleted its folders. A second call does nothing.
 
-    Spark's own way, the end of this process, is not waited for, and leaves what the JVM had no time to delete.
+    Spark ends the JVM at the exit of this process without waiting, which can leave folders behind.
     """
-    process = getattr(gateway, "proc", None)  # none where spark-submit has started it
+    process = getattr(gateway, "proc", None)  # None if spark-submit started the JVM
     if process is None or process.poll() is not None:
         return
     gateway.shutdown()
-    process.stdin.close()  # the JVM ends with its input
+    process.stdin.close()  # the JVM ends when its input closes
     process.wait(seconds)
 
 
 def resolve_jars(gateway: Any, coordinates: str, folder: str) -> list[str]:
-    """What `spark-submit --packages` does: jars from Maven Central with all they need beyond Spark's own, below `folder`.
+    """Download jars from Maven Central with their dependencies beyond Spark's jars, as `spark-submit --packages` does.
 
-    Without it the development broker needs Maven, or download code of our own.
+    Without it the development broker needs Maven or its own download code.
     """
     jvm = gateway.jvm
     utils = jvm.org.apache.spark.util.MavenUtils
     nothing, errors = jvm.scala.Option.empty(), getattr(jvm.java.lang.System, "err")  # noqa: B009 - py4j maps fields by getattr
-    # Not the user's ~/.m2: where Maven has left a pom there without its jar, Ivy looks no further.
+    # Not the user's ~/.m2: if Maven stored a pom there without its jar, Ivy does not search further.
     settings = utils.buildIvySettings(nothing, jvm.scala.Option.apply(folder), False, errors)
     jars = utils.resolveMavenCoordinates(coordinates, settings, nothing, True, _scala(jvm, ()), False, errors)
     return [jars.apply(i) for i in range(jars.size())]
 
 
 def _scala(jvm: Any, items: Iterable[Any]) -> Any:
-    """A Scala Seq; py4j converts to Java's collections only."""
+    """Convert to a Scala Seq; py4j converts only to Java's collections."""
     found = jvm.java.util.ArrayList()
     for item in items:
         found.add(item)
@@ -272,14 +271,14 @@ def _scala(jvm: Any, items: Iterable[Any]) -> Any:
 
 _JOB_GROUP = "spark.jobGroup.id"
 
-# The local property that names the stages of a job. Without it each is called `collectAsync at NativeMethodAccessorImpl.java:0`.
+# The local property with the name of a job's stages. The default is `collectAsync at NativeMethodAccessorImpl.java:0`.
 STAGE_NAME = "callSite.short"
 
 # -- executors --------------------------------------------------------------------------------------------------------------
 
 
 class KnownExecutor(NamedTuple):
-    """An executor that the scheduler has: its host, its cores, and why Spark gives it no more tasks (empty if it does)."""
+    """An executor of the scheduler: its host, its cores, and the reason why it gets no more tasks (empty if it gets some)."""
 
     host: str
     cores: int
@@ -287,11 +286,11 @@ class KnownExecutor(NamedTuple):
 
 
 def known_executors(spark: SparkContext) -> dict[str, KnownExecutor]:
-    """The executors that the scheduler has, by their ids, also those that get no more tasks.
+    """Return the scheduler's executors by id, including those that get no more tasks.
 
-    Two sources, since neither is enough: the scheduler knows which are registered and active, the status store where they are and
-    which are excluded. An executor without a block manager has no host there yet: it does not count before. Without it threads
-    could not be put on executors, and would lose their state with every job; or they would stay on one that gets no more tasks.
+    The scheduler knows which are registered and active; the status store knows their hosts and exclusions. An executor
+    without a block manager has no host yet and is left out. Without it, threads could not be placed on executors and would
+    lose their state with every job, or would stay on an executor that gets no tasks.
     """
     backend = spark._jsc.sc().schedulerBackend()
     found = {}
@@ -303,53 +302,54 @@ def known_executors(spark: SparkContext) -> dict[str, KnownExecutor]:
 
 
 def _refusal(backend: Any, executor: str, summary: Any) -> str:
-    """Why Spark gives an executor no more tasks; empty if it does."""
+    """Return why Spark gives an executor no more tasks, or an empty text."""
     if summary.isExcluded():
         return "is excluded after failures (spark.excludeOnFailure)"
     try:
         is_active = bool(backend.isExecutorActive(executor))
-    except Py4JError:  # the backend of a cluster manager that does not have it
+    except Py4JError:  # a cluster manager's backend without this method
         return ""
     return "" if is_active else "is being decommissioned, or about to end"
 
 
 def request_one_executor(spark: SparkContext) -> None:
-    """Ask the cluster for one more executor.
+    """Request one more executor from the cluster.
 
-    With dynamic allocation Spark requests executors only for waiting tasks, and threads get tasks only on an executor. Without
-    this request such an application never starts. (`requestExecutors` is a developer's API of the JVM which pyspark lacks.)
+    With dynamic allocation Spark requests executors only for waiting tasks, and threads get tasks only on an executor.
+    Without this request such an application never starts. (`requestExecutors` is a developer API of the JVM that pyspark
+    lacks.)
     """
     spark._jsc.sc().requestExecutors(1)
 
 
 def groups_waiting(spark: SparkContext) -> set[str]:
-    """The groups of jobs that have tasks for Spark and none that runs.
+    """Return the job groups that have waiting tasks and no running task.
 
-    Asked of the scheduler itself, which has it from one moment to the next. `SparkContext.statusTracker()` would tell it too, up
-    to ten seconds late: a task that begins within 100 ms of its stage is not counted before the next heartbeat. Without it nobody
-    could tell a thread that waits for a core from one that works.
+    The scheduler is asked directly. `SparkContext.statusTracker()` is up to ten seconds late: it counts a task that starts
+    within 100 ms of its stage only at the next heartbeat. Without it, a thread that waits for a core looks like one that
+    works.
     """
     return {group for group, count in _running_tasks(spark).items() if count == 0}
 
 
 def group_runs(spark: SparkContext, group: str) -> bool:
-    """Whether a task of a group of jobs runs, those of jobs that were cancelled included: they run until their worker is gone.
+    """Return True if a task of a job group runs. Tasks of cancelled jobs count until their worker has ended.
 
-    Without it nobody could tell when what a cancelled job did has ended.
+    Without it the end of a cancelled job's work could not be detected.
     """
     return _running_tasks(spark).get(group, 0) > 0
 
 
 def anybody_waits(spark: SparkContext) -> bool:
-    """Whether the scheduler has a task, of whatever job, that has not begun.
+    """Return True if the scheduler has a task of any job that has not started.
 
-    Without it a thread that stays would be left every two seconds, whether or not somebody else wants its core.
+    Without it a resident thread would release its core every two seconds, whether or not another job needs it.
     """
     return any(tasks.numTasks() - tasks.tasksSuccessful() > tasks.runningTasks() for tasks in _task_sets(spark))
 
 
 def _running_tasks(spark: SparkContext) -> dict[str, int]:
-    """How many tasks run of each group of jobs that the scheduler has tasks of."""
+    """Count the running tasks of each job group that the scheduler has."""
     running: dict[str, int] = {}
     for tasks in _task_sets(spark):
         properties = tasks.taskSet().properties()
@@ -360,32 +360,32 @@ def _running_tasks(spark: SparkContext) -> dict[str, int]:
 
 
 def _task_sets(spark: SparkContext) -> Iterator[Any]:
-    """The sets of tasks that the scheduler has and that are not over."""
+    """Yield the scheduler's active task sets."""
     context: Any = spark._jsc.sc()
-    pools = context.getAllPools()  # without the fair scheduler these are the sets of tasks themselves
+    pools = context.getAllPools()  # without the fair scheduler these are the task sets themselves
     for number in range(pools.size()):
         sets = pools.apply(number).getSortedTaskSetQueue()
         yield from (sets.apply(position) for position in range(sets.size()))
 
 
 def executor_ids(spark: SparkContext) -> frozenset[str]:
-    """The executors that the scheduler has at this moment, by their ids: two calls to the JVM, however many there are.
+    """Return the ids of the scheduler's current executors, with two calls to the JVM for any number of them.
 
-    Nothing public tells it. Without it the loss of an executor would be noticed when Spark has tried its tasks elsewhere, for
-    which it starts a Python there.
+    No public API has them. Without it, the loss of an executor would be noticed only when Spark has retried its tasks
+    elsewhere and started a Python there.
     """
     ids = str(spark._jsc.sc().getExecutorIds().mkString(","))
     return frozenset(filter(None, ids.split(",")))
 
 
 def _executor_summaries(spark: SparkContext) -> list[Any]:
-    """What the status store knows of the executors that the scheduler has."""
+    """Return the status store's summaries of the scheduler's executors."""
     ids, known = executor_ids(spark), spark._jsc.sc().statusStore().executorList(True)
     return [summary for summary in (known.apply(i) for i in range(known.size())) if summary.id() in ids]
 
 
 def executor_place(host: str, executor: str) -> str:
-    """An executor as Spark writes it in preferred locations (`ExecutorCacheTaskLocation`): its host alone could be another's.
+    """Format an executor for preferred locations (`ExecutorCacheTaskLocation`). Its host alone could mean another executor.
 
     >>> executor_place("10.0.0.7", "3")
     'executor_10.0.0.7_3'
@@ -394,7 +394,7 @@ def executor_place(host: str, executor: str) -> str:
 
 
 def split_place(place: str) -> tuple[str, str]:
-    """The host and the id of an executor.
+    """Return the host and the id of an executor.
 
     >>> split_place("executor_10.0.0.7_3")
     ('10.0.0.7', '3')
@@ -404,10 +404,10 @@ def split_place(place: str) -> tuple[str, str]:
 
 
 def own_executor_id() -> str:
-    """Spark's id of the executor that this worker process belongs to; empty where it cannot be told.
+    """Return the executor id of this worker process, empty if unknown.
 
-    pyspark does not tell a task where it runs. YARN and Kubernetes say it in the environment, a standalone cluster only inside
-    the address of the executor's log. Without it a thread that Spark has put elsewhere would be opened there, beside its state.
+    pyspark does not expose it to tasks. YARN and Kubernetes set it in the environment; a standalone cluster has it only in
+    the address of the executor's log. Without it a thread could open on another executor than the one with its state.
     """
     told = os.environ.get("SPARK_EXECUTOR_ID")
     if told:
@@ -417,7 +417,7 @@ def own_executor_id() -> str:
 
 
 def is_executor(place: str | None) -> bool:
-    """Whether this worker process belongs to an executor; also where that cannot be told, or is nobody's business."""
+    """Return True if this worker process belongs to the executor, or if either is unknown."""
     here = own_executor_id()
     return place is None or not here or split_place(place)[1] == here
 
@@ -426,9 +426,11 @@ def is_executor(place: str | None) -> bool:
 
 
 def placed_rows(spark: SparkContext, places: Sequence[str | None]) -> RDD[int]:
-    """As many rows (0, 1, 2 ...) as places, each in a partition of its own that prefers its place; None leaves it to Spark.
+    """Return an RDD of rows (0, 1, 2 ...), one partition for each place, with that preferred location. None leaves it to
+    Spark.
 
-    `makeRDD` with locations has no counterpart in Python. Without it Spark puts a thread's task on any executor with a free core.
+    `makeRDD` with locations has no counterpart in Python. Without it Spark runs a thread's task on any executor with a free
+    core.
     """
     jvm = jvm_of(spark)
     rows = [
@@ -441,25 +443,25 @@ def placed_rows(spark: SparkContext, places: Sequence[str | None]) -> RDD[int]:
 
 
 def anchor(spark: SparkContext, rows: RDD[int], place: str) -> bool:
-    """Keep the row of `placed_rows` on its executor, so that jobs over it fail when that is lost; False where it is elsewhere.
+    """Store the row of `placed_rows` on its executor, so that jobs over it fail if the executor is lost. Returns False if it
+    is stored elsewhere.
 
-    A task whose executor is lost Spark tries elsewhere at once, for which it starts a Python there: seconds of a core's time when
-    those who are there have the work of two, and for a thread that does no work there anyway. A row that is checkpointed where it
-    is (`localCheckpoint`) is gone then, and the task fails before there is a Python. Where it is kept is where the scheduler
-    would like to read it, which only that tells.
+    Spark retries a task of a lost executor elsewhere and starts a Python there, which takes seconds of CPU while the
+    remaining executors do the work of two. A row that is checkpointed locally (`localCheckpoint`) is lost with its executor,
+    and the task fails before a Python starts. The scheduler's preferred location shows where the row is stored.
     """
     rows._jrdd.rdd().localCheckpoint()
-    for _ in range(2):  # the scheduler keeps what it knew before the first job until the next
-        rows._jrdd.count()  # not `collectAsync`: what is asked for in that way is not checkpointed
+    for _ in range(2):  # the scheduler uses its old locations until the next job
+        rows._jrdd.count()  # not `collectAsync`, which does not checkpoint
     return str(spark._jsc.sc().getPreferredLocs(rows._jrdd.rdd(), 0).mkString(",")) == place
 
 
 def worker_environment(spark: SparkContext, own: Mapping[str, str]) -> Any:
-    """The environment that Spark gives the workers of this session, and `own`: a copy, in the JVM.
+    """Return a copy, in the JVM, of the session's worker environment with additional variables.
 
-    Spark hands a Python task to any idle worker of exactly the same environment. One variable makes a worker somebody's own, as
-    long as the rest does not change either; so it is copied once. The session's own environment is everybody's, read by all
-    threads that build functions: it is never changed.
+    Spark gives a Python task to any idle worker with exactly the same environment. One variable makes a worker exclusive as
+    long as the others do not change, so the environment is copied once. The session's own environment is never changed: all
+    threads that build functions read it.
     """
     copied = jvm_of(spark).java.util.HashMap()
     for name, value in {**spark.environment, **own}.items():
@@ -468,14 +470,14 @@ def worker_environment(spark: SparkContext, own: Mapping[str, str]) -> Any:
 
 
 def bytes_in_environment(rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[bytes]], environment: Any) -> Any:
-    """An RDD whose function runs in a worker of this environment and yields bytes, for `first_of_partition`.
+    """Return an RDD whose function runs in a worker of this environment and yields bytes, for `first_of_partition`.
 
-    It is what pyspark does when an RDD is asked for its JVM side, which takes the session's environment and no other. Without it
-    a thread could have a worker of its own only by changing the session's environment under the user's jobs.
+    pyspark does the same for the JVM side of an RDD, but only with the session's environment. Without it a thread's own
+    worker would require changing that environment, which the user's jobs share.
     """
     spark: Any = rows.ctx
     kept = _kept(spark)
-    # Profilers are the session's; a function that is large travels as a broadcast, which lives as long as what is made here.
+    # Profilers belong to the session. A large function is sent as a broadcast, which lives as long as this RDD.
     command = (partial(_on_partition, function), None, rows._jrdd_deserializer, NoOpSerializer())
     pickled, broadcasts = cloudpickle.dumps(command), kept.nothing
     if len(pickled) > _LARGE or any(True for _ in spark._pickled_broadcast_vars):
@@ -484,25 +486,25 @@ def bytes_in_environment(rows: RDD[Any], function: Callable[[Iterator[Any]], Ite
     wrapped = kept.python_function(
         bytearray(pickled), environment, includes, spark.pythonExec, spark.pythonVer, broadcasts, spark._javaAccumulator
     )
-    return kept.python_rdd(rows._jrdd.rdd(), wrapped, False, False).asJavaRDD()  # keeps no partitioner, is no barrier
+    return kept.python_rdd(rows._jrdd.rdd(), wrapped, False, False).asJavaRDD()  # no partitioning kept, no barrier
 
 
 def _on_partition(function: Callable[[Iterator[Any]], Iterable[bytes]], _: int, rows: Iterator[Any]) -> Iterable[bytes]:
-    """What a worker calls: with the partition's number first."""
+    """Call the function without the partition number, which a worker passes first."""
     return function(rows)
 
 
 def first_of_partition(java_rdd: Any) -> bytes:
-    """Run a job over an RDD of one partition, and give the first thing it yields.
+    """Run a job over an RDD of one partition and return its first element.
 
-    All of it is Spark's public Java API. pyspark's own way (`PythonRDD.runJob`) has a thread and a socket for each job, and has
-    Spark look for `return` in the bytecode of `PythonRDD` and of `SparkContext`: 3 to 4 ms more of CPU in the JVM, of about 15.
+    It uses Spark's public Java API only. pyspark's way (`PythonRDD.runJob`) starts a thread and a socket for each job, and
+    Spark searches the bytecode of `PythonRDD` and `SparkContext` for `return`: 3 to 4 ms more of about 15 ms CPU in the JVM.
     """
     return bytes(java_rdd.collectAsync().get().get(0))
 
 
 class _Kept:
-    """What is asked of the JVM once for a session: py4j looks through the class path for a name each time."""
+    """JVM classes that are looked up once per session: py4j searches the class path for each name."""
 
     def __init__(self, spark: SparkContext) -> None:
         jvm = jvm_of(spark)
@@ -515,7 +517,7 @@ _KEPT: WeakKeyDictionary[SparkContext, _Kept] = WeakKeyDictionary()
 
 
 def _kept(spark: SparkContext) -> _Kept:
-    """What is kept of this session's JVM. Without it each job looks all names up: 3 to 5 ms of CPU in the JVM."""
+    """Return the cached classes of this session's JVM. Without it each job looks up all names: 3 to 5 ms of CPU in the JVM."""
     found = _KEPT.get(spark)
     if found is None:
         found = _KEPT[spark] = _Kept(spark)
@@ -538,19 +540,19 @@ def own_daemon_id() -> int | None:
 
 
 def stop_workers(spark: SparkContext, name: str, value: str) -> int:
-    """Stop the daemon, with its workers, of each environment with this variable, in local mode; how many there were.
+    """Stop the daemon and workers of each environment with this variable, in local mode. Returns how many there were.
 
-    Spark keeps a factory of workers for each environment until the session ends, and starts its daemon anew when it is asked for
-    a worker again. Without it a daemon can only be ended by its process id, which Spark takes for an accident, and logs.
+    Spark keeps a worker factory for each environment until the session ends, and restarts its daemon when it needs a worker.
+    Without it a daemon can only be killed by its process id, which Spark logs as a failure.
     """
-    # No method of SparkEnv is called: py4j would look at all of them, and in some are classes that pyspark comes without.
+    # No method of SparkEnv is called: py4j would inspect all of them, and some use classes that pyspark does not include.
     field = jvm_of(spark).java.lang.Class.forName("org.apache.spark.SparkEnv").getDeclaredField("pythonWorkers")
     field.setAccessible(True)
     entries = field.get(spark._jsc.sc().env()).toSeq()
     stopped = 0
     for index in range(entries.size()):
         key, factory = entries.apply(index)._1(), entries.apply(index)._2()
-        found = key.productElement(3).get(name)  # its environment, behind the interpreter and the two modules it runs
+        found = key.productElement(3).get(name)  # its environment, after the interpreter and two modules
         if found.isDefined() and found.get() == value:
             factory.stop()
             stopped += 1
@@ -559,15 +561,15 @@ def stop_workers(spark: SparkContext, name: str, value: str) -> int:
 
 # -- tables -------------------------------------------------------------------------------------------------------------------
 
-# Compiled classes with the JVM they belong to: one JVM at a time.
+# Compiled classes and their JVM. There is one JVM at a time.
 _compiled: tuple[Any, dict[str, Any]] = (None, {})
 
 
 def compiled_class(spark: SparkContext, name: str, source: str) -> Any:
-    """A Java class that Spark's own compiler (Janino) makes in the driver, once for each JVM.
+    """Compile a Java class with Spark's own compiler (Janino) in the driver, once for each JVM.
 
-    Python data sources keep what a query has pushed with the table, and so mix up queries of one table (`live_table.py`). Without
-    a table of our own, filters could not be pushed; and a jar would have to be given to every session.
+    Python data sources keep pushed filters with the table and mix up queries of one table (`spark/queries/live_table.py`).
+    Without a Java table, filters could not be pushed down, or every session would need a jar.
     """
     global _compiled
     gateway: Any = SparkContext._gateway
@@ -584,9 +586,9 @@ def compiled_class(spark: SparkContext, name: str, source: str) -> Any:
 
 
 def dataframe_over_table(spark: Any, java_class: Any, source: str, schema: str, options: Mapping[str, str]) -> DataFrame:
-    """A DataFrame over a table of the catalog's API that is in no catalog, made of a Java class with such a constructor.
+    """Return a DataFrame over a catalog API table that is in no catalog, made by the Java class's constructor.
 
-    Without it a table would need a catalog of ours among the session's settings.
+    Without it the session's settings would need a catalog of penstock.
     """
     context = spark.sparkContext
     jvm = jvm_of(context)
@@ -599,3 +601,8 @@ def dataframe_over_table(spark: Any, java_class: Any, source: str, schema: str, 
     none = jvm.scala.Option.empty()
     relation = jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.create(table, none, none)
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, relation), spark)
+
+
+def analyzed_plan(frame: DataFrame) -> str:
+    """What a DataFrame asks for, as Spark has understood it: text with numbered columns (`name#12`)."""
+    return str(frame._jdf.queryExecution().analyzed().toString())

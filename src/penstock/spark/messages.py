@@ -1,6 +1,7 @@
-"""What the driver sends to a stream thread, and what the thread reports: plain data.
+"""The messages between the driver and a stream thread: plain data.
 
-A residency is pickled with the function that Spark runs, as Spark sends the user's code. Reports are not (`reports.py`).
+A residency is pickled with the function that Spark runs, as Spark sends user code. Reports are not pickled
+(`spark/reports.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.identity import Identity
 from penstock.spark.plan import Plan
 from penstock.spark.raised import Raised, shortened
+from penstock.spark.staged_history import Staged
 from penstock.topology.specs import GlobalTopology
 
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
@@ -28,9 +30,9 @@ Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
 @dataclass(frozen=True)
 class Application:
-    """All that a stream thread has to know of the application; sent once to each new worker.
+    """Everything that a stream thread needs of the application. It is sent once to each new worker.
 
-    `query_key` and `identity` are what threads and driver prove themselves with to each other; the second only on a cluster.
+    Threads and driver authenticate each other with `query_key` and, on a cluster, `identity`.
     """
 
     key: str
@@ -42,9 +44,11 @@ class Application:
     import_path: tuple[str, ...] = ()
     query_key: bytes = field(default=b"", repr=False)
     identity: Identity | None = field(default=None, repr=False)
+    staged: Staged = field(default_factory=dict, repr=False)
+    """The history of source partitions that is read before their topics."""
 
     def transactional_id(self, thread: int) -> str:
-        """The transactional id of a thread; a thread that is opened again ends what was left open under it."""
+        """Return the transactional id of a thread. Reopening the thread aborts the transaction left open under it."""
         return f"{self.config['application.id']}-{self.process_id}-{thread + 1}"
 
 
@@ -58,7 +62,7 @@ class TablesBroadcast(Protocol):
 
 @dataclass(frozen=True)
 class TaskStart:
-    """Where a task begins: what is committed for it, and the offset from which each of its partitions is read."""
+    """The start of a task: its committed offsets, and the offset from which each partition is read."""
 
     committed: Committed = field(default_factory=dict)
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -86,15 +90,17 @@ class Residency:
     commit_seconds: float = 0.1
     max_records: int = 500_000
     drains: bool = False
-    """Whether only partitions of repartition topics are read: the application is about to close."""
-    application: bytes | None = field(default=None, repr=False)  # it has the secrets in it
+    """True if only repartition topics are read: the application is about to close."""
+    until: Mapping[TopicPartition, int] | None = None
+    """In a backfill: the offset at which reading each source partition ends."""
+    application: bytes | None = field(default=None, repr=False)  # contains the application's secrets
     executor: str | None = None
     tables: TablesBroadcast | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class RestoreProgress:
-    """How far a store's changelog has been read back; what lies `hidden_from` an offset on waits for an open transaction."""
+    """The progress of restoring a store. Records from `hidden_from` on wait for an open transaction."""
 
     task_id: TaskId
     store: str
@@ -111,36 +117,36 @@ class BatchReport:
     """One batch of a thread: poll, process, punctuate, commit."""
 
     at: float
-    """Seconds since the epoch when it ended."""
+    """The end of the batch in seconds since the epoch."""
     took: float
     read: Mapping[str, int]
-    """How many records it read of each topic."""
+    """The number of records read from each topic."""
     processed: int = 0
     punctuated: int = 0
     produced: int = 0
     tasks: int = 0
-    """How many tasks were committed."""
+    """The number of committed tasks."""
     waiting: int = 0
-    """How many records had come and were left for the next batch."""
+    """The number of records left for the next batch."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """How long each step took: fetch, process, punctuate, commit, store."""
+    """The seconds of each step: fetch, process, punctuate, commit, store."""
 
     @property
     def records(self) -> int:
-        """How many records it read."""
+        """The number of records read."""
         return sum(self.read.values())
 
     @property
     def work_seconds(self) -> float:
-        """How long the thread itself worked: the commit waits for brokers."""
+        """The seconds without the commit, which waits for brokers."""
         return sum(self.seconds.get(step, 0.0) for step in ("fetch", "process", "store"))
 
 
 @dataclass
 class ThreadReport:
-    """What a stream thread has done since its last report; the last report of a residency is the result of its Spark job.
+    """The work of a stream thread since its last report. The last report of a residency is the result of its Spark job.
 
-    `lost` says that the worker process is new and has none of the tasks; `failure` what went wrong.
+    `lost`: the worker process is new and has no task open. `failure`: the error, if any.
     """
 
     worker: str = ""
@@ -150,38 +156,38 @@ class ThreadReport:
     held: tuple[TaskId, ...] | None = None
     """The tasks that are open; None while the residency still closes and opens tasks."""
     opened: tuple[TaskId, ...] = ()
-    """Those of them that work."""
+    """The open tasks that are running, and not restoring."""
     created: int = 0
     closed: int = 0
     restoring: tuple[RestoreProgress, ...] = ()
     restored: tuple[RestoreProgress, ...] = ()
     offsets: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """What the residency has committed so far; under at-least-once, what the driver has to commit."""
+    """The offsets committed in this residency. Under at-least-once, the offsets that the driver has to commit."""
     positions: dict[TopicPartition, int] = field(default_factory=dict)
-    """How far each partition has been read."""
+    """The read position of each partition."""
     lags: dict[TopicPartition, int] = field(default_factory=dict)
-    """How many records brokers have beyond that."""
+    """The number of records that brokers have beyond the positions."""
     timers: dict[TaskId, int | None] = field(default_factory=dict)
-    """When each task wants to run without input: for a punctuator, or because it has waited long enough."""
+    """The time at which each task must run without input, for a punctuator or because `max.task.idle.ms` ends."""
     idle_until: dict[TaskId, int | None] = field(default_factory=dict)
-    """Until when a task with records waits for those of another partition."""
+    """The time until which a task with records waits for those of another partition."""
     batches: tuple[BatchReport, ...] = ()
     iterations: int = 0
-    """How often the loop of the residency has gone round: a thread whose number does not grow hangs."""
+    """The number of loop iterations of the residency. If it does not grow, the thread hangs."""
     was_idle: bool = False
-    """Whether the residency ended because nothing came."""
+    """True if the residency ended because no records came."""
     metrics: tuple[MetricsUpdate, ...] = ()
     flow: Flow | None = None
     lost: bool = False
     failure: Failure | None = None
     logs: tuple[LogLine, ...] = ()
     usage: tuple[float, int] | None = None
-    """How many seconds of CPU the worker has taken since its start, and how many bytes of memory it has."""
+    """The worker's CPU seconds since its start, and its memory in bytes."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An error in a stream thread: its kind decides what the driver does; the text has the whole traceback."""
+    """An error in a stream thread. `kind` decides the driver's reaction; `traceback` has the whole text."""
 
     kind: str
     message: str
@@ -190,7 +196,9 @@ class Failure:
 
     @classmethod
     def of(cls, exc: BaseException) -> Failure:
-        """A failure as it is sent: the error and its causes as far as they are plain data, the traceback as text in any case."""
+        """Return an exception as a failure: the error and its causes if they are plain data, and always the traceback as
+        text.
+        """
         kind = type(exc).__name__ if isinstance(exc, PenstockError) else "StreamsError"
         error = Raised.of(exc)
         return cls(kind, error.text, shortened("".join(traceback.format_exception(exc))), error)

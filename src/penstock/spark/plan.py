@@ -1,4 +1,4 @@
-"""The sub-topologies of an application with the partitions of their topics: which tasks there are, and what they read."""
+"""The sub-topologies of an application with the partition counts of their topics. They determine the tasks and their inputs."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from penstock.topology.specs import SourceSpec, Subtopology
 
 
 class StateBound(Enum):
-    """What the state of a task cannot leave, because a store of it has no changelog to be restored from elsewhere."""
+    """The scope that a task's state cannot leave, because one of its stores has no changelog."""
 
     PROCESS = "process"
-    """A store in memory: closing the task empties it."""
+    """A store in memory: it is lost when the task closes."""
     HOST = "host"
-    """A store on disk: it is there again when the task is opened on the same host."""
+    """A store on disk: it exists when the task opens on the same host."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The sub-topologies of an application, and how many partitions each topic has.
+    """The sub-topologies of an application and the partition count of each topic.
 
-    `counted` are the repartition topics whose records are only counted by key.
+    `counted` has the repartition topics whose records are only counted by key.
     """
 
     subtopologies: Mapping[int, Subtopology]
     partitions: Mapping[str, int]
     counted: frozenset[str] = frozenset()
     bound: Mapping[int, StateBound] = field(default_factory=dict)
-    """The sub-topologies whose state cannot move: their tasks stay where they are."""
+    """The sub-topologies whose state cannot move. Their tasks do not move."""
 
     @cached_property
     def repartition_topics(self) -> frozenset[str]:
-        """The topics by which sub-topologies feed each other."""
+        """The topics between sub-topologies."""
         return frozenset(topic for s in self.subtopologies.values() for topic in s.repartition_source_topics)
 
     @cached_property
     def takes_counts(self) -> frozenset[str]:
-        """The repartition topics whose readers understand counts: an earlier plan may have written them."""
+        """The repartition topics whose readers accept counts, because an earlier plan may have written them."""
         return frozenset(
             topic for s in self.subtopologies.values() for topic in s.repartition_source_topics if is_counted(s, topic)
         )
 
     @cached_property
     def levels(self) -> Mapping[int, int]:
-        """How many repartitions lie before each sub-topology at most; sub-topologies that feed themselves count as before."""
+        """The largest number of repartitions before each sub-topology. A cycle back to itself does not count."""
         found: dict[int, int] = {}
 
         def level(subtopology: Subtopology, above: frozenset[int]) -> int:
@@ -65,7 +65,7 @@ class Plan:
 
     @cached_property
     def cyclic_topics(self) -> frozenset[str]:
-        """The repartition topics that lead from a sub-topology back to itself, or to one before it."""
+        """The repartition topics from a sub-topology to itself or to an earlier one."""
         return frozenset(
             topic
             for reader in self.subtopologies.values()
@@ -75,39 +75,47 @@ class Plan:
         )
 
     def tasks(self) -> list[TaskId]:
-        """All tasks, in order."""
-        return [TaskId(s.id, number) for s in self.subtopologies.values() for number in range(self.task_count(s))]
+        """Return all tasks in order."""
+        return list(self._tasks)
+
+    @cached_property
+    def task_set(self) -> frozenset[TaskId]:
+        """All tasks. The event loop asks for them in every step, and there may be thousands."""
+        return frozenset(self._tasks)
+
+    @cached_property
+    def _tasks(self) -> tuple[TaskId, ...]:
+        return tuple(TaskId(s.id, number) for s in self.subtopologies.values() for number in range(self.task_count(s)))
 
     def inputs(self, task_id: TaskId) -> list[TopicPartition]:
-        """The partitions that a task reads."""
         topics = self.subtopologies[task_id.subtopology].source_topics
         return [TopicPartition(topic, task_id.partition) for topic in topics if task_id.partition < self.partitions[topic]]
 
     def is_stateful(self, task_id: TaskId) -> bool:
-        """Whether a task has state that can be kept elsewhere too."""
+        """Return True if a task has state with a changelog."""
         return bool(self.subtopologies[task_id.subtopology].store_to_changelog)
 
     def changelogs(self, task_id: TaskId) -> dict[TopicPartition, str]:
-        """The changelog partitions of a task, each with its store."""
+        """Return the changelog partitions of a task with their stores."""
         topics = self.subtopologies[task_id.subtopology].store_to_changelog
         return {TopicPartition(topic, task_id.partition): store for store, topic in topics.items()}
 
     def task_count(self, subtopology: Subtopology) -> int:
-        """As many tasks as the widest of its source topics has partitions."""
+        """Return the largest partition count of a sub-topology's source topics: its number of tasks."""
         return max((self.partitions[topic] for topic in subtopology.source_topics), default=0)
 
     def repartitions_of(self, writer: Subtopology) -> list[str]:
-        """The repartition topics that a sub-topology writes to, in the order of those who read them."""
+        """Return the repartition topics that a sub-topology writes, in the order of their readers."""
         return [t for s in self.subtopologies.values() for t in s.repartition_source_topics if t in writer.sink_topics]
 
     def feeding(self, subtopology: Subtopology) -> list[Subtopology]:
-        """The sub-topologies that write to the repartition topics which this one reads."""
+        """Return the sub-topologies that write this one's repartition topics."""
         topics = set(subtopology.repartition_source_topics)
         return [s for s in self.subtopologies.values() if topics.intersection(s.sink_topics)]
 
 
 def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int], config: Mapping[str, Any]) -> Plan:
-    """The plan of a topology whose topics have so many partitions."""
+    """Return the plan of a topology with these partition counts."""
     counts = config["repartition.format"] == "blocks" and config["statestore.cache.max.bytes"] > 0
     counted = {
         topic
@@ -120,7 +128,7 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
 
 
 def state_bound_of(subtopology: Subtopology) -> StateBound | None:
-    """What the state of a sub-topology's tasks cannot leave; None if all of it can be restored from changelogs."""
+    """Return the scope that a sub-topology's state cannot leave, or None if changelogs can restore all of it."""
     unlogged = [builder for name, builder in subtopology.stores.items() if name not in subtopology.store_to_changelog]
     if not unlogged:
         return None
@@ -128,7 +136,7 @@ def state_bound_of(subtopology: Subtopology) -> StateBound | None:
 
 
 def partitions_of(plan: Plan, tasks: Iterable[TaskId]) -> dict[str, list[int]]:
-    """The partitions that tasks read, by topic."""
+    """Return the partitions that tasks read, by topic."""
     found: dict[str, set[int]] = {}
     for task in tasks:
         for topic, partition in plan.inputs(task):
@@ -137,7 +145,7 @@ def partitions_of(plan: Plan, tasks: Iterable[TaskId]) -> dict[str, list[int]]:
 
 
 def _serdes_need_headers(subtopology: Subtopology, config: Any) -> bool:
-    """Whether keys are read, or stores used, with headers, which are not there where records are only counted."""
+    """Return True if keys or stores use headers, which records that are only counted do not have."""
     default = config.default_key_serde if config.get("default.key.serde") is not None else None
     sources = [node.key_deserializer or default for node in subtopology.nodes if isinstance(node, SourceSpec)]
     stores = [builder.chosen() for builder in subtopology.stores.values()]

@@ -1,8 +1,8 @@
-"""Exceptions as data: told by a thread, made again in the driver without running anything that a message names.
+"""Exceptions as data: sent by a stream thread and made again in the driver without running code named in the message.
 
-Of an exception its class's name travels, and what it says; its arguments and attributes too where they are plain. The driver
-looks the class up among what it has imported already, imports nothing for it, and calls neither its `__new__` nor its
-`__init__`: only those of the built-in exception it derives from. What it does not know, or cannot make, is told as text.
+A message has the class name and the text of an exception, and its arguments and attributes if they are plain data. The driver
+finds the class among imported modules only. It calls neither `__new__` nor `__init__` of the class, only those of its
+built-in base class. If the class is unknown or cannot be made, the driver uses text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import Short
 from penstock.wire import Codec
 
-_PLAIN = Codec(TaskId, TopicPartition, Short)  # what errors of our own say beside plain data
+_PLAIN = Codec(TaskId, TopicPartition, Short)  # classes in the arguments of penstock's own errors
 _MOST_BYTES = 1 << 20
 _MOST_CAUSES = 8
 _MOST_TEXT = 100_000
@@ -25,7 +25,7 @@ _MOST_TEXT = 100_000
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception as it travels; `args` and `attributes` are plain data as bytes, None where they are not plain."""
+    """An exception as plain data. `args` and `attributes` are encoded, or None if they are not plain data."""
 
     module: str
     name: str
@@ -36,7 +36,7 @@ class Raised:
 
     @classmethod
     def of(cls, error: BaseException, causes: int = _MOST_CAUSES) -> Raised:
-        """What can be told of an exception and of what caused it."""
+        """Convert an exception and its causes."""
         kind, cause = type(error), error.__cause__
         return cls(
             kind.__module__,
@@ -48,7 +48,7 @@ class Raised:
         )
 
     def exception(self, kind: type[BaseException] = BaseException) -> BaseException | None:
-        """The exception with its causes, where its class is known here and is of this kind; None where it is not."""
+        """Make the exception with its causes. None if its class is unknown here or not a subclass of `kind`."""
         found = _known_class(self.module, self.name)
         if found is None or not issubclass(found, kind):
             return None
@@ -58,14 +58,14 @@ class Raised:
         return error
 
     def as_text(self) -> StreamsError:
-        """The same for a class that is not known here."""
+        """Return a `StreamsError` with the exception's name and text, for an unknown class."""
         name = self.name if self.module == builtins.__name__ else f"{self.module}.{self.name}"
         error = StreamsError(f"{name}: {self.text}")
         error.__cause__ = self.made_cause()
         return error
 
     def made_cause(self) -> BaseException | None:
-        """What caused it, as an exception or as text; None where nothing did."""
+        """Return the cause as an exception or as text, or None."""
         return None if self.cause is None else self.cause.exception() or self.cause.as_text()
 
     def _made(self, known: type[BaseException]) -> BaseException | None:
@@ -77,13 +77,13 @@ class Raised:
             if self.attributes is not None:
                 vars(error).update(_PLAIN.decode(self.attributes))
             str(error)
-        except Exception:  # noqa: BLE001 - it cannot be made of this, or cannot say what it means without the rest of it
+        except Exception:  # noqa: BLE001 - the class cannot be made or formatted from these arguments
             return None
         return error
 
 
 def shortened(text: str) -> str:
-    """A text that somebody may read, beginning and end; more of it nobody would."""
+    """Shorten a long text in the middle."""
     half = _MOST_TEXT // 2
     return text if len(text) <= _MOST_TEXT else f"{text[:half]} … ({len(text):,} characters) … {text[-half:]}"
 
@@ -91,12 +91,12 @@ def shortened(text: str) -> str:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - what a user's exception does when it is asked what it means
-        return "(it does not say what it means)"
+    except Exception:  # noqa: BLE001 - a user's exception whose __str__ fails
+        return "(its text cannot be read: __str__ failed)"
 
 
 def _arguments(error: BaseException) -> tuple[Any, ...]:
-    """What it was made of; one that tells of a file keeps the file's name apart."""
+    """Return the arguments of an exception. For file errors the file name is added."""
     if isinstance(error, OSError) and error.filename is not None and len(error.args) == 2:
         return (*error.args, error.filename)
     return tuple(error.args)
@@ -112,7 +112,7 @@ def _plain(value: Any) -> bytes | None:
 
 
 def _known_class(module: str, name: str) -> type[BaseException] | None:
-    """A class by its name, among what is imported; nothing is run to find it."""
+    """Find an exception class by name among imported modules, without running code."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, "__dict__", {}).get(part)

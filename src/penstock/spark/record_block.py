@@ -106,9 +106,9 @@ class RecordBlock:
 
     @classmethod
     def merged(cls, blocks: Sequence[RecordBlock]) -> RecordBlock:
-        """The rows of blocks from several tasks, as a task merges its inputs: the lowest head first, each block in its order.
+        """Merge blocks from several tasks, as a task merges its inputs: the lowest head first, each block in its order.
 
-        That is a stable sort by the highest timestamp so far within each block: a late row follows the row before it.
+        It is a stable sort by the highest timestamp so far within each block, so a late row follows the row before it.
         """
         whole = cls.concat(blocks)
         if len(blocks) == 1:
@@ -138,7 +138,7 @@ class RecordBlock:
         )
 
     def slice(self, start: int, stop: int) -> RecordBlock:
-        """Rows that follow each other, without copying them."""
+        """Return consecutive rows without copying them."""
         return RecordBlock(
             self.keys.slice(start, stop - start),
             self.values.slice(start, stop - start),
@@ -148,7 +148,7 @@ class RecordBlock:
         )
 
     def by_partition(self, partitions: Longs) -> Iterator[tuple[int, RecordBlock]]:
-        """Each partition with its rows, in their order; `partitions` has the partition of each row."""
+        """Yield each partition with its rows in order. `partitions` has the partition of each row."""
         order = np.argsort(partitions, kind="stable")
         ordered, sorted_partitions = self.take(order), partitions[order]
         chosen, begins = np.unique(sorted_partitions, return_index=True)
@@ -156,7 +156,7 @@ class RecordBlock:
             yield partition, ordered.slice(start, stop)
 
     def columns(self, partition: TopicPartition, offsets: Sequence[int]) -> RawBatch:
-        """The rows as a task reads them."""
+        """Return the rows in the form that a task reads."""
         keys, values = self.keys.to_pylist(), self.values.to_pylist()
         return RawBatch(*partition, offsets, self.timestamps.tolist(), keys, values, self.headers)
 
@@ -185,7 +185,7 @@ class RecordBlock:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RecordBlock:
-        """What `to_bytes` wrote; SerializationError for anything else."""
+        """Decode the bytes of `to_bytes`. Raises SerializationError for other bytes."""
         columns = _checked_columns(data)
         return cls(
             columns["key"],
@@ -197,12 +197,12 @@ class RecordBlock:
 
 
 def is_block(headers: Headers) -> bool:
-    """Whether the headers of a record of a repartition topic mark it as a block."""
+    """Return True if the headers mark a record of a repartition topic as a block."""
     return any(name == BLOCK_HEADER for name, _ in headers)
 
 
 def block_of(value: bytes | None, headers: Headers) -> RecordBlock:
-    """The block that a Kafka record carries; SerializationError if it cannot be read."""
+    """Return the block of a Kafka record. Raises SerializationError if it cannot be read."""
     version = next(found for name, found in headers if name == BLOCK_HEADER)
     if version != _VERSION or value is None:
         raise SerializationError(f"a block of version {version!r} cannot be read: this release reads version {_VERSION!r}")
@@ -229,10 +229,10 @@ def _checked_columns(data: bytes) -> dict[str, pa.Array]:
 
 
 def _record_batch(data: bytes) -> pa.RecordBatch:
-    """Read the one batch of a stream. Columns and compression are checked before Arrow takes memory by what is declared."""
+    """Read the only batch of a stream. Columns and compression are checked before Arrow allocates memory."""
     schema, *batches = islice(pa.ipc.MessageReader.open_stream(pa.py_buffer(data)), 3)
     if schema.type != "schema" or [message.type for message in batches] != ["record batch"]:
-        raise ValueError("it is not one Arrow batch")
+        raise ValueError("not exactly one Arrow batch")
     found = pa.ipc.read_schema(schema)
     fields = {field.name: field.type for field in found}  # UnicodeDecodeError if a name is not UTF-8
     expected = {name: kind for name, kind in {**_REQUIRED, **_OPTIONAL}.items() if name in fields or name in _REQUIRED}
@@ -244,10 +244,10 @@ def _record_batch(data: bytes) -> pa.RecordBatch:
 
 
 def _may_be_compressed(metadata: bytes) -> bool:
-    """Whether an Arrow message names a compression. pyarrow does not tell; Arrow's Message.fbs says where it lies.
+    """Return True if an Arrow message names a compression, which pyarrow does not show.
 
-    The field `header` of a Message is its third, the field `compression` of a RecordBatch its fourth. Arrow 0.17 named it in the
-    fifth field of a Message, `custom_metadata`, which blocks do not have.
+    `header` is the third field of a Message, and `compression` the fourth of a RecordBatch (Message.fbs). Arrow 0.17 named it
+    in the fifth field of a Message, `custom_metadata`, which blocks do not have.
     """
     (message,) = _UINT.unpack_from(metadata)
     header = _flatbuffer_field(metadata, message, 2)
@@ -256,7 +256,7 @@ def _may_be_compressed(metadata: bytes) -> bool:
 
 
 def _flatbuffer_field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a table lies; 0 if the table does not have it."""
+    """Return the position of a field in a table, 0 if it is absent."""
     vtable = table - _INT.unpack_from(data, table)[0]
     at = 4 + 2 * number
     (size,) = _USHORT.unpack_from(data, vtable)

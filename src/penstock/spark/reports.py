@@ -1,4 +1,4 @@
-"""The reports of stream threads as bytes: written in the worker, read in the driver without unpickling anything."""
+"""Stream threads' reports as bytes: encoded in the worker, decoded in the driver without unpickling."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ _CODEC = Codec(
 
 
 def write_report(report: ThreadReport) -> bytes:
-    """A report as it is sent."""
     return _CODEC.encode(report)
 
 
 def read_report(data: bytes) -> ThreadReport:
-    """What a thread reported; SerializationError for anything else."""
+    """Decode a report. Raises SerializationError for other data."""
     found = _CODEC.decode(data)
     if not isinstance(found, ThreadReport):
-        raise SerializationError(f"a stream thread sent something that is no report: {type(found).__name__}")
+        raise SerializationError(f"a stream thread sent {type(found).__name__} instead of a report")
     return found

@@ -1,11 +1,10 @@
-"""How far a task behind a shuffle has consumed each source partition: its vector.
+"""Offset vectors of earlier releases, which sent repartitions through Spark's shuffle: the position of a task in each source
+partition.
 
-It is committed, in the task's transaction, as the metadata of its own repartition partition: `times|number|sources`, where
-`times` is the carry-over every task commits, `number` how many shuffled records the task has consumed, and `sources` the
-positions in each source topic, by its name: `lines=3,4;orders=7+2`. So a topic that comes, goes or grows leaves the positions in
-the others as they are. A position `7+2` says that of the records made of offset 7 the task has consumed two: one input record
-may become many, and a task that waits for another partition may stop between them. The committed offset itself stays where the
-topic has been read to: it gets nothing while there is a shuffle, and lag tools show none.
+A vector is the metadata of the task's repartition partition: `times|number|sources`. `times` has the stream times that every
+task commits, `number` counts the consumed shuffled records, and `sources` has the positions in each source topic by name:
+`lines=3,4;orders=7+2`. Added or removed topics therefore leave other positions unchanged. The position `7+2` means that two
+of the records made from offset 7 were consumed. The committed offset itself does not move while a shuffle is used.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 
-_DIGITS = 18  # less than the largest offset there can be
+_DIGITS = 18  # fewer than the largest possible offset has
 
 HAD = "had"
-"""In place of a vector's number: the task carries what others had of its source (`spark/worker/vector_upgrade.py`)."""
+"""Replaces a vector's number: the task has the positions of all targets in its source (`spark/worker/vector_upgrade.py`)."""
 
 _NONE: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 class Vector(NamedTuple):
-    """A position in each source partition, and the number of records made of them so far.
+    """A position in each source partition, and the number of consumed records.
 
-    `begun` tells of positions that were consumed in part how many of their records were.
+    `begun` has the number of consumed records for positions that were consumed in part.
 
     >>> sources = [TopicPartition("lines", 0), TopicPartition("lines", 1), TopicPartition("words", 0)]
     >>> committed = Vector(7, dict(zip(sources, (3, 4, 5))), {sources[2]: 1}).committed("", sources)
@@ -49,15 +48,15 @@ class Vector(NamedTuple):
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata | None, sources: Sequence[TopicPartition]) -> Vector:
-        """What was committed for these sources, as far as they are named; an empty vector where nothing was.
+        """Return the committed vector for these sources, or an empty one.
 
-        Raises SerializationError where it cannot be read.
+        Raises SerializationError if it cannot be read.
         """
         if not is_vector(committed):
             return cls(0, {})
         assert committed is not None
         _, number, text = committed.metadata.split("|")
-        # Before they were named, positions stood in the order of the sources.
+        # The oldest format has the positions in the order of the sources, without names.
         found = by_name(text) if "=" in text else dict(zip(sources, text.split(",")))
         try:
             parts = {source: read_position(found[source]) for source in sources if source in found}
@@ -67,32 +66,33 @@ class Vector(NamedTuple):
             raise unreadable(committed) from exc
 
     def committed(self, times: str, sources: Sequence[TopicPartition], offset: int = 0) -> OffsetAndMetadata:
-        """What to commit; `sources` are all partitions of their topics, in order, `offset` is how far the topic has been read."""
+        """Return the offset and metadata to commit. `sources` are all partitions of their topics in order; `offset` is the
+        topic's position.
+        """
         if self.begun:
             positions = {source: self.position(source) for source in sources}
-        else:  # nearly always; each of 64 tasks behind 64 partitions writes 64 of them with every commit
+        else:  # the usual case; each of 64 tasks behind 64 partitions writes 64 positions per commit
             positions = dict(zip(sources, map(str, map(self.positions.__getitem__, sources))))
         return OffsetAndMetadata(offset, f"{times}|{self.number}|{named(positions)}")
 
     def position(self, source: TopicPartition) -> str:
-        """A position as text."""
         begun = self.begun.get(source)
         return f"{self.positions[source]}+{begun}" if begun else str(self.positions[source])
 
 
 def is_vector(committed: OffsetAndMetadata | None) -> bool:
-    """Whether a task was fed by a shuffle when it committed."""
+    """Return True if a committed offset has a vector."""
     return committed is not None and committed.metadata.count("|") == 2 and committed.metadata.split("|")[1] != HAD
 
 
 def named(positions: Mapping[TopicPartition, str]) -> str:
-    """Positions by the name of their topic; partitions of a topic follow each other from the first."""
+    """Format positions by topic name. A topic's partitions are listed in order from 0."""
     topics = groupby(positions, itemgetter(0))
     return ";".join(f"{topic}={','.join(map(positions.__getitem__, some))}" for topic, some in topics)
 
 
 def by_name(text: str) -> dict[TopicPartition, str]:
-    """What `named` wrote."""
+    """Parse the text of `named`."""
     topics = (entry.partition("=") for entry in text.split(";"))
     return {
         TopicPartition(topic, partition): position
@@ -102,21 +102,21 @@ def by_name(text: str) -> dict[TopicPartition, str]:
 
 
 def read_position(text: str) -> tuple[int, int]:
-    """An offset, and how many of its records were consumed; raises ValueError where the text is none."""
+    """Parse an offset and the number of its consumed records. Raises ValueError for other text."""
     offset, plus, begun = text.partition("+")
     return _number(offset), _number(begun) if plus else 0
 
 
 def _number(text: str) -> int:
-    """A number as it was written; `int` takes more: signs, blanks, underscores, digits of all scripts, and any size."""
+    """Parse decimal digits only. `int` also accepts signs, blanks, underscores, other scripts' digits and any size."""
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
         raise ValueError(f"not a number: {text[:50]!r}")
     return int(text)
 
 
 def unreadable(committed: OffsetAndMetadata) -> SerializationError:
-    """Says that positions were committed that nobody can read."""
+    """Return the error for committed positions that cannot be read."""
     return SerializationError(
-        f"the positions that were committed for a task behind a shuffle cannot be read: {committed.metadata[:200]!r}; "
-        "somebody else has committed for this group: `penstock reset` starts the application over"
+        f"The committed positions of a task behind a shuffle cannot be read: {committed.metadata[:200]!r}. "
+        "Another program has committed for this group. `penstock reset` starts the application over"
     )

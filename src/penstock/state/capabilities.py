@@ -59,7 +59,7 @@ class StoreCapabilities:
         """Whether reads and writes of many entries at once give the results of single ones: what is put comes back as it was."""
         return False
 
-    def few_windows(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]] | None:
+    def fetch_small_windows(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]] | None:
         """What `fetch_range` of a window store finds where that is little and at hand; None where it has to be asked.
 
         A layer that changes what is found, or has some of it itself, leaves this as it is.

@@ -27,6 +27,8 @@ LOCK_FILE = ".lock"
 PROCESS_FILE = "penstock-process-metadata"
 _PROCESS_FILE_SIZE = 4096  # many times what is written there
 GLOBAL_FOLDER = "global"
+HISTORY_FOLDER = "history"
+"""Staged history of sources, below the application's folder."""
 
 _log = logging.getLogger(__name__)
 
@@ -209,6 +211,7 @@ class StateDirectory:
         if not self._folder.is_dir():
             return
         _delete(self._folder / GLOBAL_FOLDER)
+        _delete(self._folder / HISTORY_FOLDER)
         (self._folder / PROCESS_FILE).unlink(missing_ok=True)
         (self._folder / LOCK_FILE).unlink(missing_ok=True)
         try:

@@ -150,14 +150,14 @@ class MeteredIterator(PeekingIterator[K, V]):
         self._release()
 
 
-class FewEntries(PeekingIterator[K, V]):
+class SmallEntries(PeekingIterator[K, V]):
     """Entries that were read before somebody asks for them, so that there is nothing to let go of.
 
     It is `opened`, by its id, until it has ended or is closed. Made for each record that a processor looks something up for: a
     third of what a `PeekingIterator` takes.
 
     >>> opened = {}
-    >>> with FewEntries([(1, b"a")], bytes.decode, "store", opened, 5) as entries:
+    >>> with SmallEntries([(1, b"a")], bytes.decode, "store", opened, 5) as entries:
     ...     list(opened.values()), list(entries), opened
     ([5], [(1, 'a')], {})
     """

@@ -20,16 +20,12 @@ from penstock.state.suppliers import (
 from penstock.state.value_formats import AGGREGATE_WITH_HEADERS, TIMESTAMPED, WITH_HEADERS
 from penstock.state.windowed_suppliers import (
     SessionBytesStoreSupplier,
+    SessionSupplier,
+    StoreLayout,
     VersionedBytesStoreSupplier,
     WindowBytesStoreSupplier,
-    in_memory_session_store,
-    in_memory_window_store,
-    persistent_session_store,
-    persistent_session_store_with_headers,
-    persistent_timestamped_window_store,
-    persistent_timestamped_window_store_with_headers,
+    WindowSupplier,
     persistent_versioned_key_value_store,
-    persistent_window_store,
 )
 from penstock.windows import Duration
 
@@ -83,43 +79,43 @@ class Stores(JavaNames):
         name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
     ) -> WindowBytesStoreSupplier:
         """A window store in RocksDB."""
-        return persistent_window_store(name, retention_period, window_size, retain_duplicates)
+        return WindowSupplier.create(name, retention_period, window_size, retain_duplicates)
 
     @staticmethod
     def persistent_timestamped_window_store(
         name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
     ) -> WindowBytesStoreSupplier:
         """A window store in RocksDB that keeps a timestamp with each value."""
-        return persistent_timestamped_window_store(name, retention_period, window_size, retain_duplicates)
+        return WindowSupplier.create(name, retention_period, window_size, retain_duplicates, value_format=TIMESTAMPED)
 
     @staticmethod
     def persistent_timestamped_window_store_with_headers(
         name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
     ) -> WindowBytesStoreSupplier:
         """A window store in RocksDB that keeps a timestamp and the record's headers with each value."""
-        return persistent_timestamped_window_store_with_headers(name, retention_period, window_size, retain_duplicates)
+        return WindowSupplier.create(name, retention_period, window_size, retain_duplicates, value_format=WITH_HEADERS)
 
     @staticmethod
     def in_memory_window_store(
         name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
     ) -> WindowBytesStoreSupplier:
         """A window store in memory."""
-        return in_memory_window_store(name, retention_period, window_size, retain_duplicates)
+        return WindowSupplier.create(name, retention_period, window_size, retain_duplicates, StoreLayout.MEMORY)
 
     @staticmethod
     def persistent_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
         """A session store in RocksDB."""
-        return persistent_session_store(name, retention_period)
+        return SessionSupplier.create(name, retention_period)
 
     @staticmethod
     def persistent_session_store_with_headers(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
         """A session store in RocksDB that keeps the record's headers with each aggregate."""
-        return persistent_session_store_with_headers(name, retention_period)
+        return SessionSupplier.create(name, retention_period, value_format=AGGREGATE_WITH_HEADERS)
 
     @staticmethod
     def in_memory_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
         """A session store in memory."""
-        return in_memory_session_store(name, retention_period)
+        return SessionSupplier.create(name, retention_period, StoreLayout.MEMORY)
 
     @staticmethod
     def key_value_store_builder(supplier: KeyValueBytesStoreSupplier, key_serde: Any, value_serde: Any) -> KeyValueStoreBuilder:

@@ -1,26 +1,27 @@
 """Suppliers of byte-level window, session and versioned stores: which engine a builder puts its layers around. They pickle.
 
-The functions check what a user gives and make the supplier; `Stores` offers them.
+`create` checks what a user gives; `Stores` calls it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.state.engines.segmented import SegmentedBytesStore
 from penstock.state.engines.session_memory import InMemorySessionStore
 from penstock.state.engines.session_rocksdb import RocksDBSessionStore
-from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore, TimeOrderedSessionSegmentedBytesStore
+from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore
 from penstock.state.engines.versioned import RocksDBVersionedStore
 from penstock.state.engines.window_memory import InMemoryWindowStore
 from penstock.state.engines.window_rocksdb import RocksDBWindowStore
-from penstock.state.engines.window_time_ordered import RocksDBTimeOrderedWindowStore, TimeOrderedWindowSegmentedBytesStore
+from penstock.state.engines.window_time_ordered import RocksDBTimeOrderedWindowStore
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.keys.window import WindowKeySchema
 from penstock.state.suppliers import StoreSupplier
-from penstock.state.value_formats import AGGREGATE_WITH_HEADERS, PLAIN, TIMESTAMPED, WITH_HEADERS, ValueFormat
+from penstock.state.value_formats import PLAIN, TIMESTAMPED, ValueFormat
 from penstock.windows import Duration, to_ms
 
 _MIN_SEGMENT_INTERVAL = 60_000
@@ -61,133 +62,108 @@ class VersionedBytesStoreSupplier(StoreSupplier):
     """How long older versions are kept, in milliseconds of stream time."""
 
 
+class StoreLayout(Enum):
+    """Where the windows and sessions of a supplied store are kept, and in which layout."""
+
+    MEMORY = "in-memory"
+    KEYS = "rocksdb"
+    TIME = "rocksdb by time"
+    """For results at window close."""
+    TIME_WITH_INDEX = "rocksdb by time, with an index by key"
+
+    @property
+    def is_by_time(self) -> bool:
+        """Whether the store is in RocksDB in the order of time."""
+        return self in (StoreLayout.TIME, StoreLayout.TIME_WITH_INDEX)
+
+    def metrics_scope(self, kind: str) -> str:
+        """Return what the metrics of a store of a kind are tagged with."""
+        return f"{'in-memory' if self is StoreLayout.MEMORY else 'rocksdb'}-{kind}"
+
+    def segment_interval(self, retention_ms: int) -> int:
+        """Return how much time a segment covers: half the retention, at least a minute. In memory each time has its own."""
+        return 1 if self is StoreLayout.MEMORY else _segment_interval(retention_ms)
+
+
 @dataclass(frozen=True)
-class RocksDbWindowBytesStoreSupplier(WindowBytesStoreSupplier):
-    """Window stores in RocksDB."""
+class WindowSupplier(WindowBytesStoreSupplier):
+    """The window stores of penstock."""
 
     name: str
     retention_period: int
     segment_interval_ms: int
     window_size: int
-    retain_duplicates: bool
+    retain_duplicates: bool = False
+    layout: StoreLayout = StoreLayout.KEYS
     value_format: ValueFormat = PLAIN
 
-    metrics_scope = "rocksdb-window"
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        retention_period: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        layout: StoreLayout = StoreLayout.KEYS,
+        value_format: ValueFormat = PLAIN,
+    ) -> WindowSupplier:
+        """Return a supplier with the usual segments; refuses times that do not fit."""
+        retention_ms, size_ms = _window_times(name, retention_period, window_size)
+        if layout.is_by_time:
+            value_format = TIMESTAMPED  # results at window close need the time
+        return cls(name, retention_ms, layout.segment_interval(retention_ms), size_ms, retain_duplicates, layout, value_format)
 
-    def get(self) -> RocksDBWindowStore:
+    @property
+    def metrics_scope(self) -> str:  # type: ignore[override]  # a plain attribute for suppliers of the user's own
+        """What the store's metrics are tagged with."""
+        return self.layout.metrics_scope("window")
+
+    def get(self) -> InMemoryWindowStore | RocksDBWindowStore | RocksDBTimeOrderedWindowStore:
         """A new store, not opened yet."""
-        store = SegmentedBytesStore(
-            self.name,
-            self.retention_period,
-            self.segment_interval_ms,
-            WindowKeySchema(),
-            self.value_format,
-            self.retain_duplicates,
-        )
+        if self.layout is StoreLayout.MEMORY:
+            return InMemoryWindowStore(self.name, self.retention_period, self.window_size, self.retain_duplicates)
+        times = self.name, self.retention_period, self.segment_interval_ms
+        if self.layout.is_by_time:
+            with_index = self.layout is StoreLayout.TIME_WITH_INDEX
+            return RocksDBTimeOrderedWindowStore.create(*times, self.window_size, self.retain_duplicates, with_index)
+        store = SegmentedBytesStore(*times, WindowKeySchema(), self.value_format, self.retain_duplicates)
         return RocksDBWindowStore(store, self.retain_duplicates, self.window_size)
 
 
 @dataclass(frozen=True)
-class RocksDbIndexedTimeOrderedWindowBytesStoreSupplier(WindowBytesStoreSupplier):
-    """Window stores in RocksDB in the order of time, for results at window close; values carry their timestamp."""
+class SessionSupplier(SessionBytesStoreSupplier):
+    """The session stores of penstock."""
 
     name: str
     retention_period: int
-    segment_interval_ms: int
-    window_size: int
-    retain_duplicates: bool
-    with_index: bool
-    value_format: ValueFormat = TIMESTAMPED
+    layout: StoreLayout = StoreLayout.KEYS
+    value_format: ValueFormat = PLAIN
 
     @classmethod
     def create(
-        cls, name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool, has_index: bool
-    ) -> RocksDbIndexedTimeOrderedWindowBytesStoreSupplier:
-        """A supplier with the usual segments."""
-        retention_ms, window_size_ms = _window_times(name, retention_period, window_size)
-        return cls(name, retention_ms, _segment_interval(retention_ms), window_size_ms, retain_duplicates, has_index)
-
-    metrics_scope = "rocksdb-window"
-
-    def get(self) -> RocksDBTimeOrderedWindowStore:
-        """A new store, not opened yet."""
-        store = TimeOrderedWindowSegmentedBytesStore(
-            self.name, self.retention_period, self.segment_interval_ms, self.with_index, self.retain_duplicates
-        )
-        return RocksDBTimeOrderedWindowStore(store, self.retain_duplicates, self.window_size)
-
-
-@dataclass(frozen=True)
-class InMemoryWindowBytesStoreSupplier(WindowBytesStoreSupplier):
-    """Window stores in memory."""
-
-    name: str
-    retention_period: int
-    window_size: int
-    retain_duplicates: bool
-
-    metrics_scope = "in-memory-window"
-
-    # Every start is a segment of its own.
-    segment_interval_ms = 1
-
-    def get(self) -> InMemoryWindowStore:
-        """A new store, not opened yet."""
-        return InMemoryWindowStore(self.name, self.retention_period, self.window_size, self.retain_duplicates)
-
-
-@dataclass(frozen=True)
-class RocksDbSessionBytesStoreSupplier(SessionBytesStoreSupplier):
-    """Session stores in RocksDB."""
-
-    name: str
-    retention_period: int
-    value_format: ValueFormat = PLAIN
-
-    metrics_scope = "rocksdb-session"
-
-    def get(self) -> RocksDBSessionStore:
-        """A new store, not opened yet."""
-        store = SegmentedBytesStore(
-            self.name, self.retention_period, self.segment_interval_ms, SessionKeySchema(), self.value_format
-        )
-        return RocksDBSessionStore(store)
-
-
-@dataclass(frozen=True)
-class RocksDbTimeOrderedSessionBytesStoreSupplier(SessionBytesStoreSupplier):
-    """Session stores in RocksDB in the order of time, for results at window close."""
-
-    name: str
-    retention_period: int
-    with_index: bool = True
-
-    metrics_scope = "rocksdb-session"
-
-    def get(self) -> RocksDBTimeOrderedSessionStore:
-        """A new store, not opened yet."""
-        return RocksDBTimeOrderedSessionStore(
-            TimeOrderedSessionSegmentedBytesStore(self.name, self.retention_period, self.segment_interval_ms, self.with_index)
-        )
-
-
-@dataclass(frozen=True)
-class InMemorySessionBytesStoreSupplier(SessionBytesStoreSupplier):
-    """Session stores in memory."""
-
-    name: str
-    retention_period: int
-
-    metrics_scope = "in-memory-session"
+        cls, name: str, retention_period: Duration, layout: StoreLayout = StoreLayout.KEYS, value_format: ValueFormat = PLAIN
+    ) -> SessionSupplier:
+        """Return a supplier; refuses a negative time."""
+        return cls(_named(name), _not_negative(retention_period, "retention_period"), layout, value_format)
 
     @property
     def segment_interval_ms(self) -> int:
-        """Every end is a segment of its own."""
-        return 1
+        """How much time one segment covers."""
+        return self.layout.segment_interval(self.retention_period)
 
-    def get(self) -> InMemorySessionStore:
+    @property
+    def metrics_scope(self) -> str:  # type: ignore[override]  # a plain attribute for suppliers of the user's own
+        """What the store's metrics are tagged with."""
+        return self.layout.metrics_scope("session")
+
+    def get(self) -> InMemorySessionStore | RocksDBSessionStore | RocksDBTimeOrderedSessionStore:
         """A new store, not opened yet."""
-        return InMemorySessionStore(self.name, self.retention_period)
+        if self.layout is StoreLayout.MEMORY:
+            return InMemorySessionStore(self.name, self.retention_period)
+        times = self.name, self.retention_period, self.segment_interval_ms
+        if self.layout.is_by_time:
+            return RocksDBTimeOrderedSessionStore.create(*times, self.layout is StoreLayout.TIME_WITH_INDEX)
+        return RocksDBSessionStore(SegmentedBytesStore(*times, SessionKeySchema(), self.value_format))
 
 
 @dataclass(frozen=True)
@@ -205,60 +181,13 @@ class RocksDbVersionedKeyValueBytesStoreSupplier(VersionedBytesStoreSupplier):
         return RocksDBVersionedStore(self.name, self.history_retention_ms, self.segment_interval_ms)
 
 
-def persistent_window_store(
-    name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
-) -> RocksDbWindowBytesStoreSupplier:
-    """Window stores in RocksDB.
-
-    >>> persistent_window_store("counts", 120_000, 60_000).segment_interval_ms
-    60000
-    """
-    return _persistent_window_store(name, retention_period, window_size, retain_duplicates, PLAIN)
-
-
-def persistent_timestamped_window_store(
-    name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
-) -> RocksDbWindowBytesStoreSupplier:
-    """Window stores in RocksDB that keep a timestamp with each value."""
-    return _persistent_window_store(name, retention_period, window_size, retain_duplicates, TIMESTAMPED)
-
-
-def persistent_timestamped_window_store_with_headers(
-    name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
-) -> RocksDbWindowBytesStoreSupplier:
-    """Window stores in RocksDB that keep a timestamp and the record's headers with each value."""
-    return _persistent_window_store(name, retention_period, window_size, retain_duplicates, WITH_HEADERS)
-
-
-def in_memory_window_store(
-    name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
-) -> InMemoryWindowBytesStoreSupplier:
-    """Window stores in memory."""
-    retention_ms, window_size_ms = _window_times(name, retention_period, window_size)
-    return InMemoryWindowBytesStoreSupplier(name, retention_ms, window_size_ms, retain_duplicates)
-
-
-def persistent_session_store(name: str, retention_period: Duration) -> RocksDbSessionBytesStoreSupplier:
-    """Session stores in RocksDB."""
-    return RocksDbSessionBytesStoreSupplier(_named(name), _not_negative(retention_period, "retention_period"))
-
-
-def persistent_session_store_with_headers(name: str, retention_period: Duration) -> RocksDbSessionBytesStoreSupplier:
-    """Session stores in RocksDB that keep the record's headers with each aggregate."""
-    return replace(persistent_session_store(name, retention_period), value_format=AGGREGATE_WITH_HEADERS)
-
-
-def in_memory_session_store(name: str, retention_period: Duration) -> InMemorySessionBytesStoreSupplier:
-    """Session stores in memory."""
-    return InMemorySessionBytesStoreSupplier(_named(name), _not_negative(retention_period, "retention_period"))
-
-
 def persistent_versioned_key_value_store(
     name: str, history_retention: Duration, segment_interval: Duration | None = None
 ) -> RocksDbVersionedKeyValueBytesStoreSupplier:
     """Versioned stores in RocksDB; without a segment interval one that fits the retention is chosen.
 
-    >>> persistent_versioned_key_value_store("prices", 60_000).segment_interval_ms
+    >>> from datetime import timedelta
+    >>> persistent_versioned_key_value_store("prices", timedelta(minutes=1)).segment_interval_ms
     20000
     """
     retention_ms = _not_negative(history_retention, "history_retention")
@@ -269,15 +198,6 @@ def persistent_versioned_key_value_store(
         if interval_ms < 1:
             raise ConfigError("segment_interval cannot be zero or negative")
     return RocksDbVersionedKeyValueBytesStoreSupplier(_named(name), retention_ms, interval_ms)
-
-
-def _persistent_window_store(
-    name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool, value_format: ValueFormat
-) -> RocksDbWindowBytesStoreSupplier:
-    retention_ms, window_size_ms = _window_times(name, retention_period, window_size)
-    return RocksDbWindowBytesStoreSupplier(
-        name, retention_ms, _segment_interval(retention_ms), window_size_ms, retain_duplicates, value_format
-    )
 
 
 def _window_times(name: Any, retention_period: Duration, window_size: Duration) -> tuple[int, int]:

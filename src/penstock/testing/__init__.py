@@ -1,4 +1,4 @@
-"""Test a topology without a broker, a processor without a topology, and an application with a broker of its own."""
+"""Test a topology without a broker, a processor without a topology, or an application with its own broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Only the broker needs a Kafka client; the test driver does without.
+    # Only the broker needs a Kafka client. The test driver does not.
     if name == "DevBroker":
         from penstock.kafka.dev_broker import DevBroker
 

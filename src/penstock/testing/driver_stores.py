@@ -1,4 +1,4 @@
-"""The stores of a topology under test, to look into and to fill."""
+"""The stores of a topology under test."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _log = logging.getLogger(__name__)
 
 
 class DriverStores(JavaNames):
-    """The part of the test driver that hands out stores; each getter returns None where there is no such store.
+    """The test driver's getters of stores. Each returns None if there is no such store.
 
-    A store is named, or given as the `Materialized` that it was made with: then its keys and values have types.
+    A store is given by name, or by its `Materialized`, which types its keys and values.
     """
 
     _task: StreamTask | None
@@ -46,11 +46,11 @@ class DriverStores(JavaNames):
     _store_names: tuple[str, ...]
 
     def get_all_state_stores(self) -> dict[str, StateStore | None]:
-        """All stores of the topology by name, global ones included; None for a store that no processor is connected to."""
+        """Return all stores of the topology by name, including global ones. None for a store without a connected processor."""
         return {name: self._store(name) for name in self._store_names}
 
     def get_state_store(self, name: str) -> Any:
-        """A store of the user's own kind; the built-in kinds have getters of their own."""
+        """Return a user's custom store. Built-in kinds have their own getters."""
         store = self._store(name)
         for kind, getter in _GETTERS:
             if isinstance(store, kind):
@@ -66,12 +66,12 @@ class DriverStores(JavaNames):
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]: ...
 
     def get_key_value_store(self, name: Any) -> Any:
-        """A key-value store with plain values, whatever it keeps with them."""
+        """Return a key-value store with plain values, also if it stores timestamps or headers."""
         store = self._store(name)
         if _holds(store, "key_value", "headers"):
             return KeyValueStoreFacade(store, PLAIN_OF_HEADERS)
         if _holds(store, "key_value", "timestamped"):
-            _log.info("get_timestamped_key_value_store() gives store %s with its timestamps", name)
+            _log.info("get_timestamped_key_value_store() returns store %s with its timestamps", name)
             return KeyValueStoreFacade(store)
         return store if isinstance(store, KeyValueStore) else None
 
@@ -82,7 +82,7 @@ class DriverStores(JavaNames):
     def get_timestamped_key_value_store(self, name: str) -> KeyValueStore[Any, ValueAndTimestamp[Any]]: ...
 
     def get_timestamped_key_value_store(self, name: Any) -> Any:
-        """A key-value store whose values are `ValueAndTimestamp`."""
+        """Return a key-value store whose values are `ValueAndTimestamp`."""
         store = self._store(name)
         if _holds(store, "key_value", "headers"):
             return KeyValueStoreFacade(store, STAMPED_OF_HEADERS)
@@ -97,7 +97,7 @@ class DriverStores(JavaNames):
     def get_timestamped_key_value_store_with_headers(self, name: str) -> KeyValueStore[Any, ValueTimestampHeaders[Any]]: ...
 
     def get_timestamped_key_value_store_with_headers(self, name: Any) -> Any:
-        """A key-value store whose values are `ValueTimestampHeaders`."""
+        """Return a key-value store whose values are `ValueTimestampHeaders`."""
         store = self._store(name)
         return store if _holds(store, "key_value", "headers") else None
 
@@ -108,7 +108,7 @@ class DriverStores(JavaNames):
     def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]: ...
 
     def get_versioned_key_value_store(self, name: Any) -> Any:
-        """A versioned store."""
+        """Return a versioned store."""
         store = self._store(name)
         return store if isinstance(store, VersionedKeyValueStore) else None
 
@@ -119,12 +119,14 @@ class DriverStores(JavaNames):
     def get_window_store(self, name: str) -> WindowStore[Any, Any]: ...
 
     def get_window_store(self, name: Any) -> Any:
-        """A window store with plain values, whatever it keeps with them; those of joins of two streams as well."""
+        """Return a window store with plain values, also if it stores timestamps or headers, or belongs to a stream-stream
+        join.
+        """
         store = self._store(name)
         if _holds(store, "window", "headers"):
             return WindowStoreFacade(store, PLAIN_OF_HEADERS)
         if _holds(store, "window", "timestamped"):
-            _log.info("get_timestamped_window_store() gives store %s with its timestamps", name)
+            _log.info("get_timestamped_window_store() returns store %s with its timestamps", name)
             return WindowStoreFacade(store)
         return store if isinstance(store, WindowStore) else None
 
@@ -135,7 +137,7 @@ class DriverStores(JavaNames):
     def get_timestamped_window_store(self, name: str) -> WindowStore[Any, ValueAndTimestamp[Any]]: ...
 
     def get_timestamped_window_store(self, name: Any) -> Any:
-        """A window store whose values are `ValueAndTimestamp`."""
+        """Return a window store whose values are `ValueAndTimestamp`."""
         store = self._store(name)
         if _holds(store, "window", "headers"):
             return WindowStoreFacade(store, STAMPED_OF_HEADERS)
@@ -148,7 +150,7 @@ class DriverStores(JavaNames):
     def get_timestamped_window_store_with_headers(self, name: str) -> WindowStore[Any, ValueTimestampHeaders[Any]]: ...
 
     def get_timestamped_window_store_with_headers(self, name: Any) -> Any:
-        """A window store whose values are `ValueTimestampHeaders`."""
+        """Return a window store whose values are `ValueTimestampHeaders`."""
         store = self._store(name)
         return store if _holds(store, "window", "headers") else None
 
@@ -159,7 +161,7 @@ class DriverStores(JavaNames):
     def get_session_store(self, name: str) -> SessionStore[Any, Any]: ...
 
     def get_session_store(self, name: Any) -> Any:
-        """A session store with plain aggregates, whatever it keeps with them."""
+        """Return a session store with plain aggregates, also if it stores headers."""
         store = self._store(name)
         if _holds(store, "session", "headers"):
             return SessionStoreFacade(store, AGGREGATE_OF_HEADERS)
@@ -172,14 +174,14 @@ class DriverStores(JavaNames):
     def get_session_store_with_headers(self, name: str) -> SessionStore[Any, AggregationWithHeaders[Any]]: ...
 
     def get_session_store_with_headers(self, name: Any) -> Any:
-        """A session store whose aggregates are `AggregationWithHeaders`."""
+        """Return a session store whose aggregates are `AggregationWithHeaders`."""
         store = self._store(name)
         return store if _holds(store, "session", "headers") else None
 
     def _store(self, named: str | Materialized[Any, Any]) -> Any:
         name = _name_of(named)
         if self._task is not None:
-            # A test that writes to the store does so for no record in particular.
+            # A test's writes to the store belong to no record.
             self._task.context.set_record_context(RecordContext(0, -1, -1, None))
             store = self._task.state_manager.store(name)
             if store is not None:
@@ -192,7 +194,7 @@ def _name_of(named: Any) -> str:
         return named  # type: ignore[no-any-return]
     name: str | None = named.store_name if named.supplier is None else named.supplier.name
     if name is None:
-        raise ValueError('the Materialized names no store: give it a name, as in Materialized("counts", …)')
+        raise ValueError('the Materialized has no store name: give it one, as in Materialized("counts", …)')
     return name
 
 

@@ -1,4 +1,4 @@
-"""The topics a test writes to."""
+"""The input topics of a test."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class _Pipe(Protocol):
 
 
 class TestInputTopic(Generic[K, V]):
-    """Writes records to one topic of a `TopologyTestDriver`; each is processed before the call returns.
+    """Writes records to one topic of a `TopologyTestDriver`. Each is processed before the call returns.
 
-    Records without a timestamp of their own get the topic's time, which starts at `start_timestamp` and moves by
-    `auto_advance` with each of them, and by `advance_time`.
+    A record without a timestamp gets the topic's time. That begins at `start_timestamp`, and advances by `auto_advance` with
+    each such record, and by `advance_time`.
     """
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # not a test class of pytest
 
     def __init__(
         self, driver: _Pipe, topic: str, key_serde: Any, value_serde: Any, start_timestamp: Timestamp, auto_advance: Duration
@@ -45,7 +45,7 @@ class TestInputTopic(Generic[K, V]):
         self._auto_advance = _forward(auto_advance, "auto_advance")
 
     def advance_time(self, advance: Duration) -> None:
-        """Move the topic's time forward."""
+        """Advance the topic's time."""
         self._now += _forward(advance, "advance")
 
     def pipe_input(
@@ -55,7 +55,7 @@ class TestInputTopic(Generic[K, V]):
         timestamp: Timestamp | None = None,
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Write one record: key and value, or a value alone, or a whole `Record` or `TestRecord`.
+        """Write one record: key and value, a value alone, or a whole `Record` or `TestRecord`.
 
         A `TestRecord` without a timestamp gets the topic's time.
         """
@@ -80,21 +80,21 @@ class TestInputTopic(Generic[K, V]):
         start_timestamp: Timestamp | None = None,
         advance: Duration = 0,
     ) -> None:
-        """Write several records; with `start_timestamp` they have times of their own, `advance` apart."""
+        """Write several records. With `start_timestamp` they get their own timestamps, `advance` apart."""
         for (key, value), timestamp in _timed(key_values, start_timestamp, advance):
             self.pipe_input(key, value, timestamp)
 
     def pipe_values(self, values: Iterable[V | None], start_timestamp: Timestamp | None = None, advance: Duration = 0) -> None:
-        """Write several records without keys; with `start_timestamp` they have times of their own, `advance` apart."""
+        """Write several records without keys. With `start_timestamp` they get their own timestamps, `advance` apart."""
         for value, timestamp in _timed(values, start_timestamp, advance):
             self.pipe_input(None, value, timestamp)
 
     def pipe_records(self, records: Iterable[FixedKeyRecord[K, V]]) -> None:
-        """Write several records as they are."""
+        """Write several records unchanged."""
         for record in records:
             self.pipe_input(record)
 
-    # Java's names
+    # Kafka Streams' names
     pipe_key_value_list = pipe_key_values
     pipe_value_list = pipe_values
     pipe_record_list = pipe_records
@@ -109,14 +109,14 @@ class TestInputTopic(Generic[K, V]):
 
 
 def as_serde(given: Any) -> Any:
-    """The serde of a type; everything else as it is."""
+    """Return the serde of a type. Other values are returned unchanged."""
     return Serdes.serde_from(given) if is_type(given) else given
 
 
 def serialized(
     topic: str, record: FixedKeyRecord[Any, Any], key_serializer: Any, value_serializer: Any
 ) -> tuple[bytes | None, bytes | None, Headers]:
-    """Key, value and headers of a record as bytes; serializers may add headers."""
+    """Serialize key and value. Serializers may add headers."""
     key_half = _required(as_serializer(as_serde(key_serializer)), "key_serializer", topic)
     value_half = _required(as_serializer(as_serde(value_serializer)), "value_serializer", topic)
     headers = list(record.headers)
@@ -141,5 +141,5 @@ def _forward(duration: Duration, what: str) -> int:
 
 def _required(half: Callable[..., Any] | None, what: str, topic: str) -> Callable[..., Any]:
     if half is None:
-        raise ValueError(f"topic {topic} needs a {what}: give a serde or a serializer")
+        raise ValueError(f"topic {topic} needs a {what}: pass a serde or a serializer")
     return half

@@ -1,4 +1,4 @@
-"""MockProcessorContext: a processor under test gets it in `init`; the test looks at what it forwarded and scheduled."""
+"""MockProcessorContext: the context of a processor under test. It records forwarded records and scheduled punctuators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEFAULTS = {"application.id": "dummy-mock-app-id", "bootstrap.servers": "dummy-
 
 
 class CapturedPunctuator:
-    """A punctuator that the processor scheduled; the test calls it when it likes."""
+    """A punctuator that the processor scheduled. The test can call it."""
 
     def __init__(
         self, interval: Duration, punctuation_type: PunctuationType, punctuator: Punctuator, start_time: int | datetime | None
@@ -38,20 +38,20 @@ class CapturedPunctuator:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """What the processor calls to take the punctuator back."""
+        """Cancel the punctuator."""
         self.cancelled = True
 
 
 @dataclass(frozen=True)
 class CapturedForward(Generic[K, V]):
-    """A record that the processor forwarded, and the child it named (None: all children)."""
+    """A record that the processor forwarded, and its child (None for all children)."""
 
     record: FixedKeyRecord[K, V]
     child_name: str | None = None
 
 
 class MockProcessorContext(ProcessorContext[Any, Any], FixedKeyProcessorContext[Any, Any]):
-    """A context without a task: it keeps what the processor does.
+    """A context without a task that records the processor's calls.
 
     >>> from penstock.processor import Processor
     >>> from penstock.record import Record
@@ -83,7 +83,7 @@ class MockProcessorContext(ProcessorContext[Any, Any], FixedKeyProcessorContext[
         self._metadata: dict[str, int] = {}
         self._committed = False
 
-    # What the processor asks
+    # Called by the processor
 
     @property
     def application_id(self) -> str:
@@ -93,17 +93,17 @@ class MockProcessorContext(ProcessorContext[Any, Any], FixedKeyProcessorContext[
 
     @property
     def task_id(self) -> TaskId:
-        """The task id given to the constructor."""
+        """The task id of the constructor."""
         return self._task_id
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """What `set_record_metadata` was called with, or None."""
+        """The metadata of `set_record_metadata`, or None."""
         return self._record_metadata
 
     @property
     def app_configs(self) -> Mapping[str, Any]:
-        """The configuration given to the constructor."""
+        """The configuration of the constructor."""
         return self._config
 
     @property
@@ -118,33 +118,33 @@ class MockProcessorContext(ProcessorContext[Any, Any], FixedKeyProcessorContext[
 
     @property
     def metrics(self) -> Metrics:
-        """A registry of its own."""
+        """The context's registry."""
         return self._metrics
 
     @property
     def state_dir(self) -> Path:
-        """The folder given to the constructor."""
+        """The folder of the constructor."""
         if self._state_dir is None:
             raise StreamsError(
-                "a state_dir is needed (probably for a state store) but was not given: use an in-memory store, or give "
-                "MockProcessorContext a state_dir"
+                "a state_dir is needed (probably for a state store) but was not given: use an in-memory store, or pass "
+                "a state_dir to MockProcessorContext"
             )
         return self._state_dir
 
     def current_system_time_ms(self) -> int:
-        """What `set_current_system_time_ms` was called with."""
+        """Return the time of `set_current_system_time_ms`."""
         if self._system_time_ms is None:
             raise StreamsError("System time must be set before use via set_current_system_time_ms().")
         return self._system_time_ms
 
     def current_stream_time_ms(self) -> int:
-        """What `set_current_stream_time_ms` was called with."""
+        """Return the time of `set_current_stream_time_ms`."""
         if self._stream_time_ms is None:
             raise StreamsError("Stream time must be set before use via set_current_stream_time_ms().")
         return self._stream_time_ms
 
     def get_state_store(self, name: str) -> Any:
-        """The store that was added or registered under that name, or None."""
+        """Return the added or registered store with this name, or None."""
         return self._stores.get(name)
 
     def schedule(
@@ -154,36 +154,36 @@ class MockProcessorContext(ProcessorContext[Any, Any], FixedKeyProcessorContext[
         callback: Punctuator,
         start_time: int | datetime | None = None,
     ) -> CapturedPunctuator:
-        """Keep the punctuator for `scheduled_punctuators`."""
+        """Record a punctuator for `scheduled_punctuators`."""
         captured = CapturedPunctuator(interval, punctuation_type, callback, start_time)
         self._punctuators.append(captured)
         return captured
 
     def forward(self, record: FixedKeyRecord[Any, Any], child: str | None = None) -> None:
-        """Keep the record for `forwarded`."""
+        """Record a record for `forwarded`."""
         self._forwards.append(CapturedForward(record, child))
 
     def commit(self) -> None:
-        """Note that a commit was asked for."""
+        """Record that a commit was requested."""
         self._committed = True
 
     def add_processor_metadata_key_value(self, key: str, value: int) -> None:
-        """Keep a long."""
+        """Store a long value."""
         self._metadata[key] = value
 
     def processor_metadata_for_key(self, key: str) -> int | None:
-        """A long that was kept, or None."""
+        """Return a stored long value, or None."""
         return self._metadata.get(key)
 
-    # What the test sets
+    # Called by the test before processing
 
     def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:
-        """Say where the record being processed comes from."""
+        """Set the origin of the current record."""
         self._record_metadata = RecordMetadata(topic, partition, offset)
         self._position.with_component(topic, partition, offset)
 
     def set_current_system_time_ms(self, milliseconds: int) -> None:
-        """Set the wall clock."""
+        """Set the wall-clock time."""
         self._system_time_ms = milliseconds
 
     def set_current_stream_time_ms(self, milliseconds: int) -> None:
@@ -191,41 +191,41 @@ class MockProcessorContext(ProcessorContext[Any, Any], FixedKeyProcessorContext[
         self._stream_time_ms = milliseconds
 
     def add_state_store(self, store: StateStore) -> None:
-        """Give the processor a store."""
+        """Add a store for the processor."""
         self._stores[store.name] = store
 
     def get_state_store_context(self) -> StateStoreContext:
-        """What a store's `init` takes; the store is then known to this context. Its changes are logged nowhere."""
+        """Return a context for a store's `init`, which registers the store here. Changes are not logged."""
         return _MockStateStoreContext(self)
 
-    # What the test looks at
+    # Called by the test after processing
 
     def scheduled_punctuators(self) -> list[CapturedPunctuator]:
-        """All that was scheduled, cancelled or not."""
+        """Return all scheduled punctuators, cancelled or not."""
         return list(self._punctuators)
 
     def forwarded(self, child_name: str | None = None) -> list[CapturedForward[Any, Any]]:
-        """All that was forwarded, or what a child of that name would have got."""
+        """Return all forwarded records, or those that a child with this name would get."""
         if child_name is None:
             return list(self._forwards)
         return [capture for capture in self._forwards if capture.child_name in (None, child_name)]
 
     def reset_forwards(self) -> None:
-        """Forget what was forwarded."""
+        """Forget forwarded records."""
         self._forwards.clear()
 
     @property
     def committed(self) -> bool:
-        """Whether a commit was asked for."""
+        """True if a commit was requested."""
         return self._committed
 
     def reset_commit(self) -> None:
-        """Forget that a commit was asked for."""
+        """Forget requested commits."""
         self._committed = False
 
 
 class _MockStateStoreContext(StateStoreContext):
-    """The store's side of a `MockProcessorContext`."""
+    """The store context of a `MockProcessorContext`."""
 
     def __init__(self, owner: MockProcessorContext) -> None:
         self._owner = owner
@@ -234,73 +234,64 @@ class _MockStateStoreContext(StateStoreContext):
 
     @property
     def application_id(self) -> str:
-        """The `application.id`."""
         return self._owner.application_id
 
     @property
     def task_id(self) -> TaskId:
-        """The task id of the context."""
         return self._owner.task_id
 
     @property
     def state_dir(self) -> Path:
-        """The folder given to the context."""
         return self._owner.state_dir
 
     @property
     def app_configs(self) -> Mapping[str, Any]:
-        """The configuration of the context."""
         return self._owner.app_configs
 
     @property
     def key_serde(self) -> Any:
-        """The configured default key serde."""
         return self._owner.key_serde
 
     @property
     def value_serde(self) -> Any:
-        """The configured default value serde."""
         return self._owner.value_serde
 
     @property
     def record_context(self) -> RecordContext | None:
-        """What was set last."""
         return self._record_context
 
     def set_record_context(self, context: RecordContext | None) -> None:
-        """Make another record the current one."""
         self._record_context = context
 
     @property
     def position(self) -> Position:
-        """The highest offset that `set_record_metadata` was called with for each partition."""
+        """The highest offset of `set_record_metadata` for each partition."""
         return self._owner._position.copy()
 
     @property
     def metrics(self) -> Metrics:
-        """The registry of the context."""
         return self._owner.metrics
 
     @property
     def cache(self) -> RecordCache:
-        """A cache that holds nothing."""
+        """An empty cache."""
         return self._cache
 
     def changelog_for(self, store_name: str) -> str | None:
-        """No store has a changelog here."""
+        """Return None: stores have no changelog here."""
         return None
 
     def register(self, store: StateStore, restore: RestoreCallback) -> None:
-        """Make the store known to the context."""
+        """Add the store to the context."""
         self._owner.add_state_store(store)
 
     def log_change(self, store_name: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
-        """Changes are logged nowhere."""
+        """Do nothing: changes are not logged."""
 
     def current_system_time_ms(self) -> int:
-        """The wall clock of the context; 0 where it is not set."""
+        """Return the context's wall-clock time, 0 if not set."""
         return self._owner._system_time_ms or 0
 
     def current_stream_time_ms(self) -> int:
-        """The stream time of the context; 0 where it is not set."""
+        """Return the context's stream time, 0 if not set."""
         return self._owner._stream_time_ms or 0

@@ -1,4 +1,4 @@
-"""The topics a test reads from."""
+"""The output topics of a test."""
 
 from __future__ import annotations
 
@@ -19,66 +19,66 @@ class _Outputs(Protocol):
 
 
 class TestOutputTopic(Generic[K, V]):
-    """Reads what was written to one topic, each record once; reading past the last raises `NoSuchElementError`."""
+    """Reads the records of one output topic, each once. Reading past the last one raises `NoSuchElementError`."""
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # not a test class of pytest
 
     def __init__(self, driver: _Outputs, topic: str, key_serde: Any, value_serde: Any) -> None:
         key_deserializer, value_deserializer = as_deserializer(as_serde(key_serde)), as_deserializer(as_serde(value_serde))
         if topic is None:
             raise ValueError("the topic of create_output_topic() cannot be None: give its name")
         if key_deserializer is None or value_deserializer is None:
-            raise ValueError(f"topic {topic} needs a key_serde and a value_serde: give serdes or deserializers")
+            raise ValueError(f"topic {topic} needs a key_serde and a value_serde: pass serdes or deserializers")
         self._driver = driver
         self._topic = topic
         self._key_deserializer = key_deserializer
         self._value_deserializer = value_deserializer
 
     def read_record(self) -> Record[K, V]:
-        """The next record, with timestamp and headers."""
+        """Return the next record, with timestamp and headers."""
         return deserialized(self._driver.read_record(self._topic), self._key_deserializer, self._value_deserializer)
 
     def read_value(self) -> V:
-        """The value of the next record."""
+        """Return the value of the next record."""
         return self.read_record().value
 
     def read_key_value(self) -> tuple[K, V]:
-        """Key and value of the next record."""
+        """Return key and value of the next record."""
         record = self.read_record()
         return record.key, record.value
 
     def read_records(self) -> list[Record[K, V]]:
-        """All records that are left."""
+        """Return all remaining records."""
         return [self.read_record() for _ in range(self.queue_size)]
 
     def read_values(self) -> list[V]:
-        """The values of all records that are left."""
+        """Return the values of all remaining records."""
         return [record.value for record in self.read_records()]
 
     def read_key_values(self) -> list[tuple[K, V]]:
-        """Keys and values of all records that are left."""
+        """Return keys and values of all remaining records."""
         return [(record.key, record.value) for record in self.read_records()]
 
     def read_key_values_to_map(self) -> dict[K, V]:
-        """All records that are left as a dictionary: of several with the same key, the last one counts."""
+        """Return all remaining records as a dictionary. The last record of a key counts."""
         records = self.read_records()
         if any(record.key is None for record in records):
             raise ValueError(f"topic {self._topic} has a record without a key, which read_key_values_to_map() cannot show")
         return {record.key: record.value for record in records}
 
-    # Java's names
+    # Kafka Streams' names
     read_records_to_list = read_records
     read_values_to_list = read_values
     read_key_values_to_list = read_key_values
 
     @property
     def queue_size(self) -> int:
-        """How many records are left."""
+        """The number of remaining records."""
         return self._driver.queue_size(self._topic)
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record is left."""
+        """True if no record remains."""
         return self.queue_size == 0
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class TestOutputTopic(Generic[K, V]):
 
 
 def deserialized(raw: ProducedRecord, key_deserializer: Any, value_deserializer: Any) -> Record[Any, Any]:
-    """A record that was written as bytes, read with serdes or deserializers."""
+    """Deserialize a record with serdes or deserializers."""
     key_half, value_half = as_deserializer(as_serde(key_deserializer)), as_deserializer(as_serde(value_deserializer))
     if key_half is None or value_half is None:
         raise ValueError(f"a record of topic {raw.topic} needs a key_deserializer and a value_deserializer to be read: give both")

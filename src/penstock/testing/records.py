@@ -1,4 +1,4 @@
-"""TestRecord: a record of a test, which may do without a timestamp."""
+"""TestRecord: a record of a test, whose timestamp is optional."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _VALUE_ONLY: Any = object()
 
 
 def as_timestamp(timestamp: Timestamp) -> int:
-    """Milliseconds since the epoch."""
+    """Convert a time to milliseconds since the epoch."""
     return round(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp
 
 
 class TestRecord(Record[K, V]):
-    """A record to write to a topic under test, or to compare with one that was read; it equals a `Record` of the same fields.
+    """A record to write to a topic under test, or to compare with a record that was read. It equals a `Record` with the same
+    fields.
 
-    One argument alone is the value. Without a timestamp, the input topic sets it.
+    A single argument is the value. Without a timestamp, the input topic sets it.
 
     >>> TestRecord("word", 1).timestamp is None
     True
@@ -33,7 +34,7 @@ class TestRecord(Record[K, V]):
     """
 
     __slots__ = ()
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # not a test class of pytest
 
     def __init__(
         self,
@@ -57,14 +58,14 @@ class TestRecord(Record[K, V]):
 
     @classmethod
     def of(cls, record: FixedKeyRecord[K, V] | RawRecord | ProducedRecord) -> TestRecord[Any, Any]:
-        """The record that was read from a topic, or that is to be written to one."""
+        """Convert a record that was read or will be written."""
         key: Any = record.key
         value: Any = record.value
         return cls(key, value, record.timestamp, record.headers)
 
     @property
     def record_time(self) -> datetime | None:
-        """The timestamp in UTC; None if there is none."""
+        """The timestamp in UTC, None without one."""
         return None if self.timestamp is None else datetime.fromtimestamp(self.timestamp / 1000, timezone.utc)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Variables that a topology and its test share: in production each worker has a copy of its own."""
+"""Variables that a topology's functions and its test share. In production each worker has its own copy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
+from penstock.pickling import dumps
 from penstock.topology.specs import NodeSpec
-from penstock.travel import dumps
 from penstock.user_code import added_at, outer_stack_level
 from penstock.variables import functions_in, variables_of
 
@@ -17,11 +17,11 @@ _MUTABLE = (list, dict, set, bytearray, deque)
 
 
 class SharedVariableWarning(UserWarning):
-    """A function of the topology and the test see the same variable; on Spark they do not."""
+    """A function of the topology and the test share a variable, which works only in the test driver."""
 
 
 class SharedVariables:
-    """What functions see outside of them that can change: lists, dicts and sets, and what they assign to themselves."""
+    """The shared mutable variables of functions: lists, dicts and sets, and variables that functions assign."""
 
     def __init__(self, nodes: Iterable[NodeSpec]) -> None:
         self._before: dict[tuple[str, int], tuple[NodeSpec, FunctionType, bytes]] = {}
@@ -35,7 +35,7 @@ class SharedVariables:
                             self._before[key] = node, function, content
 
     def warn_of_changes(self) -> None:
-        """Warn once of each variable that has changed since."""
+        """Warn once of each variable that has changed."""
         for (name, _), (node, function, before) in self._before.items():
             now = next((variable.value for variable in variables_of(function) if variable.name == name), None)
             if _content(now) != before:
@@ -52,5 +52,5 @@ class SharedVariables:
 def _content(value: Any) -> bytes | None:
     try:
         return dumps(value)
-    except Exception:  # noqa: BLE001  (what cannot be pickled is refused elsewhere, if it has to travel)
+    except Exception:  # noqa: BLE001  (unpicklable variables are refused elsewhere, if they must be sent to workers)
         return None

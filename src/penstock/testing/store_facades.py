@@ -1,4 +1,4 @@
-"""Stores with timestamps, or with headers as well, shown with less, for tests that only care for the values."""
+"""Views of stores without timestamps or headers, for tests that only need the values."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from penstock.windows import Windowed
 
 
 class _Face(NamedTuple):
-    """How values of a store are shown, and how what is put is kept."""
+    """Conversions of a store's values: stored to shown, and shown to stored."""
 
     shown: Callable[[Any], Any]
     kept: Callable[[Any], Any]
 
 
 class _Values(StoreIterator[tuple[Any, Any]]):
-    """The entries of a store, with their values as they are shown."""
+    """The entries of a store with converted values."""
 
     def __init__(self, inner: StoreIterator[tuple[Any, Any]], shown: Callable[[Any], Any]) -> None:
         self._inner = inner
@@ -38,20 +38,19 @@ class _Values(StoreIterator[tuple[Any, Any]]):
         return key, self._shown(value)
 
     def has_next(self) -> bool:
-        """Whether another entry follows; False after `close`."""
+        """Return True if another entry follows. False after `close`."""
         return self._inner.has_next()
 
     def peek_next_key(self) -> Any:
-        """The key of the next entry, which stays the next; raises StopIteration after the last."""
+        """Return the key of the next entry without moving. Raises StopIteration after the last."""
         return self._inner.peek_next_key()
 
     def close(self) -> None:
-        """Close the iterator of the store."""
         self._inner.close()
 
 
 class _Facade:
-    """What does not touch values goes to the store itself."""
+    """Forwards calls without values to the store."""
 
     def __init__(self, inner: Any, face: _Face | None = None) -> None:
         self._inner = inner
@@ -68,61 +67,58 @@ class _Facade:
 
     @property
     def name(self) -> str:
-        """The store's name."""
         name: str = self._inner.name
         return name
 
     @property
     def persistent(self) -> bool:
-        """Whether the contents survive `close`."""
+        """True if the contents survive `close`."""
         return bool(self._inner.persistent)
 
     @property
     def is_open(self) -> bool:
-        """Whether the store can be used now."""
+        """True if the store can be used now."""
         return bool(self._inner.is_open)
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the store."""
         self._inner.init(context, root)
 
     def close(self) -> None:
-        """Close the store."""
         self._inner.close()
 
     def query(self, query: Query[Any], position_bound: PositionBound, config: QueryConfig) -> QueryResult[Any]:
-        """Ask the store itself."""
+        """Forward the query to the store."""
         result: QueryResult[Any] = self._inner.query(query, position_bound, config)
         return result
 
     def get_position(self) -> Position:
-        """The position of the store itself."""
+        """Return the store's position."""
         position: Position = self._inner.get_position()
         return position
 
 
 class KeyValueStoreFacade(_Facade, KeyValueRanges[Any, Any]):
-    """A key-value store with less than it has; what is put gets no timestamp (-1) and no headers where it has none."""
+    """A key-value store with converted values. `put` stores no timestamp (-1) and no headers if they are missing."""
 
     def get(self, key: Any) -> Any:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         return self._show(self._inner.get(key))
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value of a key; None deletes."""
+        """Set the value of a key. None deletes it."""
         self._inner.put(key, self._keep(value))
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Set only where there is none; returns what was there."""
+        """Set the value of a missing key. Returns the previous value."""
         return self._show(self._inner.put_if_absent(key, self._keep(value)))
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        """Set many at once."""
+        """Set several values."""
         for key, value in entries:
             self.put(key, value)
 
     def delete(self, key: Any) -> Any:
-        """Remove a key; returns what was there."""
+        """Delete a key and return its value."""
         return self._show(self._inner.delete(key))
 
     def range(self, key_from: Any, key_to: Any, forward: bool = True) -> StoreIterator[tuple[Any, Any]]:
@@ -132,11 +128,11 @@ class KeyValueStoreFacade(_Facade, KeyValueRanges[Any, Any]):
         return self._values(self._inner.all(forward))
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[Any, Any]]:
-        """Entries whose key bytes start with the serialized prefix."""
+        """Return entries whose key bytes start with the serialized prefix."""
         return self._values(self._inner.prefix_scan(prefix, prefix_serializer))
 
     def approximate_num_entries(self) -> int:
-        """About how many entries there are."""
+        """Return the approximate number of entries."""
         count: int = self._inner.approximate_num_entries()
         return count
 
@@ -152,14 +148,14 @@ def _shown(method: str) -> Callable[..., StoreIterator[tuple[Any, Any]]]:
 
 
 class WindowStoreFacade(_Facade, WindowRanges[Any, Any]):
-    """A window store with less than it has; what is put gets no timestamp (-1) and no headers where it has none."""
+    """A window store with converted values. `put` stores no timestamp (-1) and no headers if they are missing."""
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
-        """Set the value of a key's window; None deletes."""
+        """Set the value of a key's window. None deletes it."""
         self._inner.put(key, self._keep(value), window_start)
 
     def fetch(self, key: Any, time: int, time_to: int | None = None) -> Any:
-        """The value of the window that starts at a time, or None; with `time_to` the same as `fetch_range`."""
+        """Return the value of the window that starts at a time, or None. With `time_to` the same as `fetch_range`."""
         if time_to is not None:
             return self.fetch_range(key, time, time_to)
         return self._show(self._inner.fetch(key, time))
@@ -170,18 +166,17 @@ class WindowStoreFacade(_Facade, WindowRanges[Any, Any]):
 
 
 class SessionStoreFacade(_Facade, SessionRanges[Any, Any]):
-    """A session store that keeps headers, without them."""
+    """A session store with headers, shown without them."""
 
     def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
-        """Set the aggregate of a session; None deletes."""
+        """Set the aggregate of a session. None deletes it."""
         self._inner.put(session_key, self._keep(aggregate))
 
     def remove(self, session_key: Windowed[Any]) -> None:
-        """Remove a session."""
         self._inner.remove(session_key)
 
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
-        """The aggregate of exactly this session, or None."""
+        """Return the aggregate of exactly this session, or None."""
         return self._show(self._inner.fetch_session(key, session_start, session_end))
 
     find_sessions = _shown("find_sessions")
@@ -189,13 +184,13 @@ class SessionStoreFacade(_Facade, SessionRanges[Any, Any]):
 
 
 PLAIN = _Face(lambda stored: stored.value, lambda value: ValueAndTimestamp(value, NO_TIMESTAMP))
-"""A timestamped store with plain values."""
+"""A timestamped store, shown with plain values."""
 PLAIN_OF_HEADERS = _Face(lambda stored: stored.value, lambda value: ValueTimestampHeaders(value, NO_TIMESTAMP))
-"""A store that keeps headers, with plain values."""
+"""A store with headers, shown with plain values."""
 STAMPED_OF_HEADERS = _Face(
     lambda stored: ValueAndTimestamp(stored.value, stored.timestamp),
     lambda stamped: ValueTimestampHeaders(stamped.value, stamped.timestamp),
 )
-"""A store that keeps headers, as a timestamped one."""
+"""A store with headers, shown as a timestamped store."""
 AGGREGATE_OF_HEADERS = _Face(lambda stored: stored.aggregation, AggregationWithHeaders)
-"""A session store that keeps headers, with plain aggregates."""
+"""A session store with headers, shown with plain aggregates."""

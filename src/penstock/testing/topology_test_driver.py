@@ -1,4 +1,4 @@
-"""Run a topology in a test: no broker, no Spark, the real StreamTask."""
+"""Test a topology without a broker or Spark, with the real StreamTask."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from penstock.errors import NoSuchElementError, TopologyError
 from penstock.handlers import LogAndContinueExceptionHandler
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metrics
+from penstock.pickling import check_picklable
 from penstock.processor import Duration
 from penstock.record import FixedKeyRecord, Headers, ProducedRecord, RawRecord, Record
 from penstock.runtime.collector import RecordCollector
@@ -37,7 +38,6 @@ from penstock.testing.shared_variables import SharedVariables
 from penstock.topology.checks import check_before_start
 from penstock.topology.specs import GlobalTopology, Subtopology
 from penstock.topology.topology import Topology, required_topology
-from penstock.travel import check_travels
 from penstock.windows import to_ms
 
 K = TypeVar("K")
@@ -58,7 +58,7 @@ _DEFAULTS = {
 
 
 class AnyPartitionCollector(RecordCollector):
-    """Takes records for any partition: partitioners are told of one, and may still choose another, as in Kafka Streams."""
+    """Accepts records for any partition: partitioners get a count of one and may still choose another, as in Kafka Streams."""
 
     def _check_partition(self, topic: str, partition: int, count: int) -> None:
         if partition < 0:
@@ -66,18 +66,18 @@ class AnyPartitionCollector(RecordCollector):
 
 
 class TopologyTestDriver(DriverStores):
-    """Processes each record to the end, through all sub-topologies, before the call that pipes it returns.
+    """Processes each piped record completely, through all sub-topologies, before the call returns.
 
-    Topics have one partition; a partitioner of the topology may choose any, which `read_record` then shows. The wall clock
-    starts now, or at `initial_wall_clock_time`, and only moves when `advance_wall_clock_time` is called. Close the driver, or
+    Topics have one partition. A partitioner of the topology may choose any, which `read_record` shows. The wall clock starts
+    at the current time, or at `initial_wall_clock_time`, and only `advance_wall_clock_time` moves it. Close the driver, or
     use it as a context manager.
 
-    Every record is followed by a commit, so caches hold nothing back. With `commit_every_record=False` the driver commits when
-    the test calls `commit()`, when a processor asks for it, and when it is closed: until then caches hold updates back, and
-    forward them only when they are full.
+    Every record is followed by a commit, so caches hold nothing back. With `commit_every_record=False` the driver commits
+    when the test calls `commit()`, when a processor requests it, and when it is closed. Until then caches hold updates back,
+    and forward them only when they are full.
 
-    What could not be sent to Spark's workers is refused here as there, with the line that added it. A variable that functions
-    of the topology share with the test, and that has changed when the driver closes, is warned of (`SharedVariableWarning`).
+    Functions that could not be sent to Spark's workers are refused with their line. When the driver closes, it warns of
+    changed variables that functions of the topology share with the test (`SharedVariableWarning`).
 
     >>> from penstock.serdes.serde import Serdes
     >>> topology = Topology()
@@ -89,7 +89,7 @@ class TopologyTestDriver(DriverStores):
     Record(key='key', value='hello', timestamp=5, headers=())
     """
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # not a test class of pytest
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class TopologyTestDriver(DriverStores):
         required_topology(topology, "TopologyTestDriver")
         given = config.originals if isinstance(config, StreamsConfig) else (config or {})
         registry = topology.internal_topology_builder.registry
-        check_travels(registry, given)
+        check_picklable(registry, given)
         self._shared = SharedVariables(registry.nodes.values())
         self._state_dir = Path(tempfile.mkdtemp(prefix="penstock-test-driver-"))
         self._remove_state_dir = weakref.finalize(self, shutil.rmtree, self._state_dir, ignore_errors=True)
@@ -155,7 +155,7 @@ class TopologyTestDriver(DriverStores):
         return task
 
     def _prepare(self, task: StreamTask) -> None:
-        """There is nothing to restore in a test that starts with nothing."""
+        """Skip restoration: the stores of a test start empty."""
         task.complete_restoration()
 
     # Topics
@@ -188,7 +188,7 @@ class TopologyTestDriver(DriverStores):
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration | None = None,
     ) -> TestInputTopic[Any, Any]:
-        """A topic to write to; its time starts at the wall clock's, and stands still, unless told otherwise."""
+        """Return a topic to write to. By default its time starts at the wall clock's time and does not advance."""
         start = self._clock.now_ms() if start_timestamp is None else start_timestamp
         return TestInputTopic(self, topic, key_serde, value_serde, start, 0 if auto_advance is None else auto_advance)
 
@@ -201,11 +201,11 @@ class TopologyTestDriver(DriverStores):
     def create_output_topic(self, topic: str, key_serde: Any, value_serde: Any) -> TestOutputTopic[Any, Any]: ...
 
     def create_output_topic(self, topic: str, key_serde: Any, value_serde: Any) -> TestOutputTopic[Any, Any]:
-        """A topic to read from: any that the topology writes to, changelog and repartition topics included."""
+        """Return a topic to read from: any output, changelog or repartition topic."""
         return TestOutputTopic(self, topic, key_serde, value_serde)
 
     def produced_topic_names(self) -> frozenset[str]:
-        """The topics that something has been written to."""
+        """Return the topics with output."""
         return frozenset(self._outputs)
 
     @overload
@@ -222,9 +222,9 @@ class TopologyTestDriver(DriverStores):
     ) -> None: ...
 
     def pipe_record(self, topic: str, *arguments: Any, **named: Any) -> None:
-        """Write raw bytes, or a record with its serializers, to an input topic, and process all that follows from it.
+        """Write raw bytes, or a record with its serializers, to an input topic, and process it completely.
 
-        `time` replaces the timestamp of a record. A `TestRecord` without a timestamp needs it.
+        `time` replaces the record's timestamp. A `TestRecord` without a timestamp needs it.
         """
         typed = "record" in named or (arguments and isinstance(arguments[0], FixedKeyRecord))
         (self._pipe_typed if typed else self._pipe_raw)(topic, *arguments, **named)
@@ -259,7 +259,7 @@ class TopologyTestDriver(DriverStores):
     def read_record(
         self, topic: str, key_deserializer: Any = None, value_deserializer: Any = None
     ) -> ProducedRecord | Record[Any, Any]:
-        """The next record of an output topic, as bytes, or as a record if deserializers are given."""
+        """Return the next record of an output topic, as bytes, or deserialized if deserializers are given."""
         raw = self._read_raw(topic)
         if key_deserializer is None and value_deserializer is None:
             return raw
@@ -277,13 +277,13 @@ class TopologyTestDriver(DriverStores):
         return records.popleft()
 
     def queue_size(self, topic: str) -> int:
-        """How many records of an output topic have not been read."""
+        """Return the number of unread records of an output topic."""
         return len(self._outputs.get(topic, ()))
 
     # Time
 
     def advance_wall_clock_time(self, advance: Duration) -> None:
-        """Move the wall clock forward; punctuators that come due are called."""
+        """Advance the wall clock, and run due punctuators."""
         self._clock.advance(to_ms(advance, "advance"))
         self._dataframes.refresh(self._clock.now_ms())
         if self._task is not None:
@@ -293,7 +293,7 @@ class TopologyTestDriver(DriverStores):
                 self._complete_all_processable_work()
 
     def commit(self) -> None:
-        """Flush the caches and commit, and process and commit what follows from it through repartition topics."""
+        """Flush the caches, commit, and process and commit the resulting records of repartition topics."""
         task = self._task
         if task is None:
             return
@@ -304,14 +304,14 @@ class TopologyTestDriver(DriverStores):
                 self._commit(task)
 
     def metrics(self) -> Mapping[Any, Any]:
-        """All metrics, by name."""
+        """Return all metrics by name."""
         return self._metrics.metrics()
 
-    # The work
+    # Processing
 
     @contextmanager
     def _keeping_outputs(self) -> Iterator[None]:
-        """What was written before an error can be read after it: a dead letter, for one."""
+        """Keep outputs that were written before an error, such as a dead letter."""
         try:
             yield
         except Exception:
@@ -324,7 +324,7 @@ class TopologyTestDriver(DriverStores):
         if task is None:
             return
         self._capture(task.prepare_outputs())
-        # Nothing more is to come on an empty topic: only max.task.idle.ms makes the task wait for it.
+        # An empty topic gets no further records, so the task waits for it only as long as max.task.idle.ms.
         task.update_lags(dict.fromkeys(self._partitions.values(), 0))
         while task.has_records_queued and task.process(self._clock.now_ms()):
             task.maybe_punctuate_stream_time()
@@ -359,7 +359,7 @@ class TopologyTestDriver(DriverStores):
                 self._output_offsets[partition] = self._output_offsets.get(partition, 0) + 1
 
     def _feed_back(self, commit: TaskCommit) -> None:
-        """Records for repartition topics, and for whatever else the topology reads, go in again."""
+        """Enqueue records of repartition topics and of other topics that the topology reads."""
         for records in (commit.outputs, commit.changelogs):
             for topic, _, key, value, timestamp, headers in records_of(records):
                 partition = self._input_partition(topic)
@@ -393,10 +393,10 @@ class TopologyTestDriver(DriverStores):
     def _is_global(self, topic: str) -> bool:
         return self._global_plan is not None and topic in self._global_plan.store_to_topic.values()
 
-    # The end
+    # Closing
 
     def close(self) -> None:
-        """Close the processors and stores, and remove the state."""
+        """Close the processors and stores, and delete the state."""
         if self._closed:
             return
         self._closed = True
@@ -425,7 +425,7 @@ class TopologyTestDriver(DriverStores):
 
 
 def _whole(topology: Topology) -> Subtopology:
-    """All sub-topologies as one task; a pattern stands for one topic of its own name, as nothing tells which ones exist."""
+    """Return all sub-topologies as one task. A pattern stands for one topic with the pattern's text as its name."""
     builder = topology.internal_topology_builder
     patterns = builder.build_topology().source_patterns
     return builder.build_topology(matched_topics={pattern: (pattern.pattern,) for pattern in patterns})

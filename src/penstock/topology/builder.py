@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.errors import TopologyError
+from penstock.history import SourceHistory
 from penstock.state.store import StoreBuilder
 from penstock.topology import assembly, checks
 from penstock.topology.description import TopologyDescription, describe
@@ -90,6 +91,16 @@ class InternalTopologyBuilder:
             )
         )
         registry.source_topics.update(str(topic) for topic in topics)
+
+    def add_history(self, history: SourceHistory | None) -> None:
+        """Have a source read a table before its topic."""
+        if history is not None:
+            self.registry.histories[history.topic] = history
+
+    @property
+    def histories(self) -> Mapping[str, SourceHistory]:
+        """The history of each source topic that has one."""
+        return self.registry.histories
 
     def add_source_pattern(
         self,

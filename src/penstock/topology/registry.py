@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import TopologyError
+from penstock.history import SourceHistory
 from penstock.state.store import StoreBuilder
 from penstock.topology.grouping import QuickUnion, node_groups
 from penstock.topology.internal_topics import InternalTopicProperties
@@ -37,6 +38,7 @@ class TopologyRegistry:
     source_topics: set[str] = field(default_factory=set)
     internal_topics: dict[str, InternalTopicProperties] = field(default_factory=dict)
     changelog_sources: dict[str, str] = field(default_factory=dict)
+    histories: dict[str, SourceHistory] = field(default_factory=dict)
     copartition_sources: list[set[str]] = field(default_factory=list)
     grouper: QuickUnion = field(default_factory=QuickUnion)
     line: str | None = None

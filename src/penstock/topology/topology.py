@@ -15,7 +15,6 @@ from penstock.timestamps import resolve_timestamp_extractor
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.description import TopologyDescription
 from penstock.topology.offset_reset import AutoOffsetReset
-from penstock.topology.picture import draw_topology
 from penstock.topology.specs import ProcessorSupplier, StreamPartitioner, TimestampExtractor, TopicNameExtractor
 from penstock.topology.store_feed import StoreFeed
 from penstock.user_code import misuse
@@ -51,6 +50,8 @@ class Topology(JavaNames):
 
     def _repr_svg_(self) -> str:
         """What a notebook shows of the topology: its picture."""
+        from penstock.drawing.picture import draw_topology  # only notebooks draw; drawing is above topology
+
         return draw_topology(self.describe())
 
     def add_source(

@@ -403,16 +403,17 @@ class World:
         guarantee: str = "exactly_once_v2",
         plan: Plan | None = None,
         brokers: Brokers | None = None,
+        jobs: SparkThreads | None = None,
         **settings: Any,
     ) -> None:
         self.clock = clock
         self.plan = plan or make_plan(3, 4, 2)
         self.brokers = brokers or Brokers(self.plan)
         self.exactly_once = guarantee == "exactly_once_v2"
-        config = StreamsConfig(
+        config = self.config = StreamsConfig(
             {"application.id": "app", "bootstrap.servers": "b:1", "processing.guarantee": guarantee, **settings}
         )
-        self.jobs_of = SparkThreads(self.brokers, self.plan, threads, self.exactly_once)
+        self.jobs_of = jobs or SparkThreads(self.brokers, self.plan, threads, self.exactly_once)
         self.background = Background()
         self.told: list[str] = []
         self.failures: list[tuple[BaseException, int | None]] = []

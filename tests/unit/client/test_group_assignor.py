@@ -147,7 +147,7 @@ def test_should_not_count_racks_that_are_not_known(caplog: Any) -> None:
     for infos, racks, said in [
         (without, FAR, "instances m0 have no client.rack"),
         (IN_RACKS, {}, "have no broker.rack"),
-        (IN_RACKS, None, "do not tell where replicas are"),
+        (IN_RACKS, None, "reading the replicas' racks failed"),
     ]:
         caplog.clear()
         assert assignor(100, racks, **NEAR)(infos).active == as_they_are

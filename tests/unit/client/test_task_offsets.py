@@ -128,7 +128,7 @@ def test_should_say_that_brokers_have_forgotten_a_commit(caplog: pytest.LogCaptu
     found.note_given_up({ORDERS[0]: OffsetAndMetadata(753), ORDERS[1]: OffsetAndMetadata(20)}, {ORDERS[0]: 484, ORDERS[1]: 20})
     assert starts(found.read(READS_ORDERS))[ORDERS[0]] == 484
     (said,) = [record.getMessage() for record in caplog.records if "forgotten" in record.getMessage()]
-    assert said.startswith("orders-0: this instance has committed offset 753, and the brokers tell 484")
+    assert said.startswith("orders-0: this instance committed offset 753, but the brokers return 484")
 
 
 def test_should_not_wonder_that_another_instance_has_gone_on(caplog: pytest.LogCaptureFixture) -> None:

@@ -63,7 +63,7 @@ def test_should_disturb_nothing_where_a_span_processor_raises(caplog: pytest.Log
     traces = BatchTraces(config(), "0", thread_name, Raising())
     traces.failed(ValueError("no number"), None)
     traces.batch_done(1, BatchReport(1_000.0, 0.8, {"orders": 7}))
-    assert caplog.text.count("a batch could not be traced") == 2
+    assert caplog.text.count("Tracing a batch failed") == 2
 
 
 def test_should_trace_only_where_it_is_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:

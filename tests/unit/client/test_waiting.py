@@ -52,7 +52,7 @@ def test_should_raise_if_another_instance_stopped_all(streams: Any) -> None:
 
 def test_should_not_wait_longer_than_asked(streams: Any) -> None:
     _go(streams, State.REBALANCING)
-    with pytest.raises(StreamsTimeoutError, match="me still starts after 0 s") as raised:
+    with pytest.raises(StreamsTimeoutError, match="me is still starting after 0 s") as raised:
         streams.wait_until_running(0)
     assert isinstance(raised.value, TimeoutError)
     assert streams.await_termination(0) is False

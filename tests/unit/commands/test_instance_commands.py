@@ -66,7 +66,7 @@ def test_should_read_a_key_that_is_no_text(server: Served) -> None:
 def test_should_read_a_range_and_say_that_there_is_more(server: Served) -> None:
     code, shown, told = run(server, "query", "counts", "--from", "a", "--limit", "2")
     assert (code, [line.split()[:2] for line in shown.splitlines()[1:]]) == (0, [["a", "1"], ["b", "2"]])
-    assert told == "there is more: --from c\n"
+    assert told == "more entries: --from c\n"
 
 
 def test_should_read_windows_between_times(server: Served) -> None:
@@ -84,7 +84,7 @@ def test_should_list_the_stores(server: Served) -> None:
     [
         (("counts", "zzz"), 1, "has no key zzz"),
         (("nothing",), 1, "there is no store nothing; there are counts, "),
-        (("windows",), 2, "name the key whose windows you want"),
+        (("windows",), 2, "give the key whose windows to read"),
         (("windows", "a", "--to", "soon"), 2, "'soon' is no time"),
         (("numbers", "seven"), 1, "is not a key of store numbers"),
     ],

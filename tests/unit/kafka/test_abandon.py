@@ -48,7 +48,7 @@ def test_should_give_a_call_up_that_does_not_return_and_clean_up_when_it_does(ne
 def test_should_leave_a_client_alone_that_does_not_close(never: threading.Event, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     close_within("a producer", never.wait, 0.01)
-    assert "a producer has not closed and is left to itself" in caplog.text
+    assert "a producer was not closed" in caplog.text
 
 
 def test_should_close_a_producer_whose_records_no_broker_takes() -> None:
@@ -72,7 +72,7 @@ def test_should_not_wait_for_ever_for_room_in_the_queue(one_by_one: bool, monkey
     monkeypatch.setattr(produce, "open_client", lambda *_: Full())
     monkeypatch.setattr(produce, "_TIMEOUT", 0.05)
     producer = ThreadProducer({}, None)
-    with pytest.raises(BrokerError, match="writing to out: no record that waits for the brokers was taken"):
+    with pytest.raises(BrokerError, match="Writing to out failed: no queued record was acknowledged"):
         (producer.write_one_by_one if one_by_one else producer.write)([ProducedRecord("out", 0, b"k", b"v", 0)])
 
 

@@ -75,7 +75,7 @@ def test_should_refuse_a_jar_that_was_changed_after_an_earlier_start(resolved: R
 
 def test_should_refuse_a_jar_nobody_has_pinned(resolved: Resolved) -> None:
     resolved(expected_1=b"one", stowaway=b"two")
-    with pytest.raises(BrokerError, match=r"stowaway\.jar is not among the jars"):
+    with pytest.raises(BrokerError, match=r"stowaway\.jar is not one of the jars"):
         broker_jars.broker_class_path()
 
 

@@ -188,3 +188,28 @@ def test_should_not_fetch_a_paused_partition_of_which_a_whole_batch_has_come(con
     assert consumer.stopped == {A}
     goes_on(follower)
     assert not consumer.stopped
+
+
+def test_should_take_nothing_from_a_limit_on(consumer: Consumer) -> None:
+    follower = Follower({})
+    follower.follow({A: 3, B: 0}, {A: 5})
+    consumer.messages.extend([message(A, 3), message(A, 4), message(A, 5), message(A, 6), message(B, 0), message(B, 1)])
+    follower.wait(0)
+    taken = follower.take(100)
+    assert list(taken.columns[A].offsets) == [3, 4]
+    assert list(taken.columns[B].offsets) == [0, 1]
+    assert follower.positions == {A: 5, B: 2}
+    assert follower.is_at_end(A)
+    assert consumer.stopped == {A}
+    assert follower.lags.get(A, 0) == 0
+
+
+def test_should_pass_over_what_is_no_record_up_to_a_limit(consumer: Consumer) -> None:
+    follower = Follower({})
+    follower.follow({A: 3}, {A: 5})
+    consumer.messages.extend([message(A, 3), message(A, 7)])
+    follower.wait(0)
+    follower.take(100)
+    assert follower.positions == {A: 5}
+    follower.rest()
+    assert not consumer.stopped, "the next one that is followed is fetched"

@@ -314,5 +314,5 @@ def test_should_say_what_to_do_where_the_group_is_too_large() -> None:
     for number, info in enumerate(many):
         member = GroupProtocol("shop", None, lambda info=info: info, lambda infos: Shares({}))
         joined.append(JoinedMember(MemberIdentity(str(number)), member.tell(MemberIdentity(str(number)), -1), 1_000))
-    with pytest.raises(ConfigError, match=r"600 members .* the brokers take 900000: .*max\.message\.bytes"):
+    with pytest.raises(ConfigError, match=r"600 members .* the brokers accept 900000: .*max\.message\.bytes"):
         protocol.decide(joined, GENERATION)

@@ -62,7 +62,7 @@ def test_should_leave_out_what_is_no_task_and_refuse_to_be_given_it() -> None:
     assert found == Decision(
         (TaskId(0, 0),), (), {TaskId(0, 0): "a", TaskId(0, 1): "b"}, {TaskId(0, 0): ("b",)}, {"a": "", "b": ""}
     )
-    with pytest.raises(MalformedError, match="p0 is given to this member and is no task"):
+    with pytest.raises(MalformedError, match="p0 is assigned to this member but is no task"):
         codec.decode_decision(codec.encode_own(1, False), raw)
 
 

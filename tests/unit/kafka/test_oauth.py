@@ -147,7 +147,7 @@ def test_should_read_a_token_from_a_file(tmp_path: Path) -> None:
         ({**OIDC, "sasl.login.callback.handler.class": "org.acme.Tokens"}, "Java class.*provider"),
         ({"sasl.jaas.config": f'{MODULE} unsecuredLoginStringClaim_sub="me";'}, "unsecured tokens, which prove nothing"),
         ({**OIDC, "sasl.jaas.config": f'{MODULE} ssl.keystore.location="/k.pem";'}, "certificate for the token endpoint"),
-        ({**OIDC, "sasl.jaas.config": f'{MODULE} ssl.truststore.location="/t.jks";'}, r"not a PEM file; set https\.ca"),
+        ({**OIDC, "sasl.jaas.config": f'{MODULE} ssl.truststore.location="/t.jks";'}, r"not a PEM file. Set https\.ca"),
         ({**OIDC, "sasl.jaas.config": f'{MODULE} extension_a="b,c";'}, "comma"),
         ({"sasl.mechanism": "AWS_MSK_IAM"}, r"OAUTHBEARER and sasl\.oauthbearer\.token\.provider.*aws-msk-iam-sasl-signer"),
         ({"sasl.oauthbearer.token.provider": "nowhere.tokens:token"}, r"cannot import 'nowhere\.tokens:token'.*function"),
@@ -172,7 +172,9 @@ def test_should_name_the_provider_that_gives_no_token() -> None:
         raise RuntimeError("the vault is sealed")
 
     settings = admin_config(config(**BASE, **{"sasl.oauthbearer.token.provider": sealed}), "client")
-    with pytest.raises(BrokerAccessError, match=r"provider tests\.unit\.kafka\.test_oauth\..*sealed did not give a token.*vault"):
+    with pytest.raises(
+        BrokerAccessError, match=r"Getting a token from the token provider tests\.unit\.kafka\.test_oauth\..*sealed failed.*vault"
+    ):
         open_client("admin client", AdminClient, settings)
 
 

@@ -95,14 +95,14 @@ def test_should_ask_as_librdkafka_does(server: Server) -> None:
         ((400, f'{{"error": "no {SECRET}\\u0007"}}'.encode()), r"400: no \[hidden\] "),
         ((403, b"<html>"), r"HTTP 403\)"),
         ((302, b"", {"Location": "http://127.0.0.1:1/elsewhere"}), r"HTTP 302\)"),
-        ((200, b"<html>"), "did not answer in JSON"),
-        ((200, b"[1]"), "did not answer in JSON"),
+        ((200, b"<html>"), "did not answer with JSON"),
+        ((200, b"[1]"), "did not answer with JSON"),
         ((200, b"{}"), "without an access_token"),
         ((200, b'{"access_token": 5}'), "without an access_token"),
         ((200, b'{"access_token": "opaque"}'), r"not a JWT; .*sasl\.oauthbearer\.token\.provider"),
-        ((200, good(exp=None)), "does not say when it expires"),
+        ((200, good(exp=None)), "without an expiry"),
         ((200, good(exp=17)), "it expired at 1970"),
-        ((200, good(sub=None)), r"without the claim sub: set sasl\.oauthbearer\.sub\.claim\.name"),
+        ((200, good(sub=None)), r"without the claim sub. Set sasl\.oauthbearer\.sub\.claim\.name"),
     ],
 )
 def test_should_say_why_there_is_no_token(answer: Any, message: str, server: Server) -> None:
@@ -119,7 +119,7 @@ def test_should_try_again_where_the_issuer_is_away(server: Server) -> None:
     source = source_of(Issuer(server.url, "app", SECRET, "again"))
     assert source.current(30.0).principal == "app"
     server.says((500, b""))
-    with pytest.raises(BrokerError, match=r"cannot give a token now \(HTTP 500\)") as caught:
+    with pytest.raises(BrokerError, match=r"cannot return a token now \(HTTP 500\)") as caught:
         Issuer(server.url, "app", SECRET)()
     assert not isinstance(caught.value, BrokerAccessError)
     with pytest.raises(BrokerError, match=r"http://127\.0\.0\.1:1/token does not answer: .*refused") as caught:
@@ -175,5 +175,5 @@ def test_should_refuse_what_is_no_endpoint(url: str, message: str) -> None:
 
 def test_should_warn_of_a_secret_in_the_clear(caplog: pytest.LogCaptureFixture) -> None:
     source_of(Issuer("http://login.example/token", "app", SECRET))
-    assert "the token endpoint http://login.example/token is asked without TLS" in caplog.text
+    assert "the token endpoint http://login.example/token is used without TLS" in caplog.text
     assert SECRET not in caplog.text + repr(Issuer("http://login.example/token", "app", SECRET))

@@ -58,7 +58,7 @@ def test_should_wait_anew_after_it_has_joined(clock: list[float]) -> None:
 def test_should_wait_for_members_of_another_release_however_long_they_stay(clock: list[float], caplog: Any) -> None:
     others = OtherKinds({"group_id": "shop"}, lambda: GroupStatus("Stable", (), "penstock"))
     assert refused_at(others, clock, 600) is None
-    assert "speak another protocol than this release" in caplog.text
+    assert "members with another protocol version" in caplog.text
 
 
 def test_should_refuse_a_group_that_nobody_may_look_into(clock: list[float]) -> None:
@@ -71,11 +71,11 @@ def test_should_refuse_a_group_that_nobody_may_look_into(clock: list[float]) -> 
 @pytest.mark.parametrize(
     ("status", "text"),
     [
-        (None, "the brokers do not tell"),
-        (GroupStatus("Dead", ()), "the brokers do not tell"),
+        (None, "the brokers do not describe them"),
+        (GroupStatus("Dead", ()), "the brokers do not describe them"),
         (GroupStatus("Stable", JAVA.members * 7, "range"), "consumers (assignor range), 7 members"),
         (GroupStatus("Stable", JAVA.members * 7, "range"), "and 2 more"),
-        (GroupStatus("PreparingRebalance", JAVA.members, ""), "deal out the work just now"),
+        (GroupStatus("PreparingRebalance", JAVA.members, ""), "members in a rebalance"),
     ],
 )
 def test_should_say_of_which_kind_they_are(status: GroupStatus | None, text: str) -> None:

@@ -64,7 +64,7 @@ def test_should_tell_a_stranger_nothing_and_believe_nothing_of_it(answer: Callab
     caplog.set_level(logging.DEBUG)
     with FakePeer(answer) as peer:
         forwarder = Forwarder(KEYS)
-        with pytest.raises(HttpError, match=r"knows the application's token|answer to what was asked") as raised:
+        with pytest.raises(HttpError, match=r"knows the application's token|answer belongs to another request") as raised:
             forwarder.get(peer.host, PATH, {"from": "secret-from"})
         forwarder.close()
     assert raised.value.status == 503

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -311,6 +311,14 @@ ROWS = st.tuples(
 TURNS = st.lists(st.tuples(st.lists(ROWS, max_size=60), st.lists(ROWS, max_size=20)), min_size=1, max_size=3)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def small_parts() -> Iterator[None]:
+    """Let a task without stores have several parts in a turn."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penstock.runtime.task._PART", 7)
+        yield
+
+
 def run(
     build: Build,
     turns: Any,
@@ -386,3 +394,22 @@ def test_should_give_the_same_in_batches_and_record_by_record(case: str, turns: 
 @given(turns=TURNS)
 def test_should_give_the_same_where_results_leave_as_soon_as_windows_close(case: str, turns: Any) -> None:
     assert run(CASES[case], turns, True, emit_interval_ms=0) == run(CASES[case], turns, False, emit_interval_ms=0)
+
+
+def test_should_process_records_behind_an_unreadable_one_of_a_later_part(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed(STRING, LONG)).map_values(lambda number: number + 1).to("out", Produced(STRING, LONG))
+    handler = {"deserialization.exception.handler": "log_and_continue"}
+    harness = Harness(builder.build(), tmp_path, config().with_values(handler))
+    harness.metrics = Metrics("INFO", clock=harness.clock)
+    task = harness.open()
+    partition = TopicPartition("in", TASK.partition)
+    numbers = [b"short" if at == 20 else LONG.serializer("in", at) for at in range(40)]
+    raw = [RawRecord(*partition, at, at, b"k", number) for at, number in enumerate(numbers)]
+    task.add_records(partition, RawBatch.of(*partition, raw))
+    assert task.process_all() == 39
+    assert task.processed_in_batches == 14  # two parts are in front of the part with the record
+    commit = task.prepare_commit()
+    written = [LONG.deserializer("out", record.value) for record in records_of(commit.outputs)]
+    assert written == [at + 1 for at in range(40) if at != 20]
+    assert commit.offsets[partition].offset == 40

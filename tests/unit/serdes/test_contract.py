@@ -253,7 +253,7 @@ def test_should_say_which_setting_a_serde_could_not_be_configured_with():
 
 
 def test_should_refuse_pickle_with_the_reason():
-    with pytest.raises(ConfigError, match="runs whatever its bytes say"):
+    with pytest.raises(ConfigError, match="runs code from its bytes"):
         Serdes.pickle()
     with pytest.raises(ConfigError, match=r"default\.value\.serde = 'pickle' is refused: .*Serdes\.json"):
         _ = StreamsConfig.partial({"default.value.serde": "pickle"}).default_value_serde

@@ -13,7 +13,7 @@ from penstock.spark.plan import make_plan
 from penstock.topology.internal_topics import internal_topics
 from tests.harness.kafka import Message
 from tests.soak.applications import APPLICATIONS, PARTITIONS, Application, Inputs
-from tests.soak.plan import TRANSPORTS, Setup, settings
+from tests.soak.plan import FORMATS, Setup, settings
 from tests.soak.truth import findings
 
 _CONFIG = {"statestore.cache.max.bytes": 0}
@@ -91,12 +91,12 @@ def test_should_hold_the_truth_where_one_side_is_read_far_ahead(name: str) -> No
         running.check()
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", APPLICATIONS)
-def test_should_be_able_to_run_with_every_transport(name: str, transport: str) -> None:
+def test_should_be_able_to_run_with_every_format(name: str, format: str) -> None:
     application = APPLICATIONS[name]
-    given = {**settings(Setup(transport=transport)), "application.id": "app", "bootstrap.servers": "nowhere:1"}
-    config = StreamsConfig(application.config(given))
+    given = {**settings(Setup(format=format)), "application.id": "app", "bootstrap.servers": "nowhere:1"}
+    config = StreamsConfig(given)
     builder = application.build("app", lambda *_: None).internal_topology_builder
     builder.rewrite_topology(config)
     counts = {f"app-{topic}": PARTITIONS for topic in (*application.inputs, "out")}

@@ -60,9 +60,9 @@ def test_should_draw_all_set_ups_from_some_seeds() -> None:
     setups = [draw(seed, 0).setup for seed in range(60)]
     assert {setup.brokers for setup in setups} == {1, 3}
     assert {setup.spark for setup in setups} == {"local", "cluster"}
-    assert {setup.transport for setup in setups} == {"auto", "shuffle", "topic"}
+    assert {setup.format for setup in setups} == {"blocks", "records"}
     assert {setup.standbys for setup in setups} == {0, 1}
-    assert {setup.resident for setup in setups} == {False, True}
+    assert {setup.spread for setup in setups} == {False, True}
     assert len({name for setup in setups for name in setup.applications}) == 13
 
 

@@ -18,7 +18,7 @@ def test_should_take_up_again_what_a_lost_executor_left() -> None:
 def test_should_end_where_the_session_was_stopped() -> None:
     error = error_of(Failure("SessionStopped", "gone", ""))
     assert not is_transient(error)
-    assert "the SparkSession was stopped" in str(error)
+    assert "The SparkSession was stopped" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,11 @@ def test_should_wait_for_a_cluster_that_grows_and_say_so(
     assert found == ["executor_host_1"]
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 6
-    assert "has given no executor yet, and is waited for 569 s more" in said[0]
+    assert "has provided no executor yet. Waiting 569 s more" in said[0]
 
 
 def test_should_give_up_on_a_cluster_that_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NoExecutorsError, match="within 600 s: check that the cluster is up"):
+    with pytest.raises(NoExecutorsError, match=r"within 600 s\. Check that the cluster is up"):
         wait_for_executors(_Cluster(monkeypatch, comes_at=1e9).context, 600.0)
 
 

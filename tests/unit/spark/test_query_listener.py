@@ -546,14 +546,14 @@ def test_should_refuse_what_readers_must_not_ask(thread: ThreadWorker) -> None:
     thread.open("in_memory-counts")
     with connect(thread.address, b"secret", CODEC, thread.application.identity) as channel:
         for request, error in (
-            (("call", "get", (b"a",)), "out of turn"),
+            (("call", "get", (b"a",)), "out of order"),
             (("lease",), "argument"),
             (("lease", TaskId("../..", 1), "rocksdb-counts", True), "not a task"),  # type: ignore[arg-type]
             (("lease", (0, 0), "rocksdb-counts", True), "not a task"),
             (("lease", TASK, "no-such", True), "no store"),
             (("lease", TaskId(7, 0), "rocksdb-counts", True), "no store"),
-            (("next",), "out of turn"),
-            (("__class__",), "out of turn"),
+            (("next",), "out of order"),
+            (("__class__",), "out of order"),
         ):
             channel.send(*request)
             with pytest.raises(InvalidStateStoreError, match=error):

@@ -63,7 +63,7 @@ def test_should_leave_local_folders_alone_where_it_cannot_or_need_not_decide(
     assert not caplog.records
     (temporary / "file").touch()
     assert not session._local_folders({**LOCAL, "spark.local.dir": str(temporary / "file" / "x")}, True)
-    assert "not kept from other users" in caplog.text
+    assert "readable by other users" in caplog.text
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(temporary))  # a JVM that runs has read it already
     monkeypatch.setattr(session, "running_gateway", object)
     assert not session._local_folders(LOCAL, False)

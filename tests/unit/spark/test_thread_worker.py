@@ -109,7 +109,7 @@ def test_should_end_what_runs_in_a_thread_that_does_not_close(
     close_workers([worker], 0.01)
     with pytest.raises(JobCancelledError, match="its worker does not close"):
         job.result(LIMIT)
-    assert "its worker is ended" in caplog.text
+    assert "Its worker is killed" in caplog.text
 
 
 def test_should_leave_a_thread_alone_that_runs_nothing(worker: ThreadWorker, spark: Spark) -> None:

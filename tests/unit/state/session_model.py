@@ -12,9 +12,9 @@ from penstock.serdes.serde import Serdes
 from penstock.state.builders import SessionStoreBuilder
 from penstock.state.engines.segmented import SegmentedBytesStore
 from penstock.state.engines.session_rocksdb import RocksDBSessionStore
-from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore, TimeOrderedSessionSegmentedBytesStore
+from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore
 from penstock.state.keys.session import SessionKeySchema
-from penstock.state.windowed_suppliers import InMemorySessionBytesStoreSupplier, SessionBytesStoreSupplier
+from penstock.state.windowed_suppliers import SessionBytesStoreSupplier, SessionSupplier, StoreLayout
 from penstock.windows import SessionWindow, Windowed
 
 NAME = "sessions"
@@ -43,9 +43,7 @@ class SmallSegments(SessionBytesStoreSupplier):
 
     def get(self) -> Any:
         if self.time_ordered:
-            return RocksDBTimeOrderedSessionStore(
-                TimeOrderedSessionSegmentedBytesStore(NAME, RETENTION, SEGMENT_INTERVAL, self.with_index)
-            )
+            return RocksDBTimeOrderedSessionStore.create(NAME, RETENTION, SEGMENT_INTERVAL, self.with_index)
         return RocksDBSessionStore(SegmentedBytesStore(NAME, RETENTION, SEGMENT_INTERVAL, SessionKeySchema()))
 
 
@@ -88,7 +86,7 @@ KINDS = [
     Kind("rocksdb", SmallSegments(), by_segment_and_key),
     Kind(
         "in-memory",
-        InMemorySessionBytesStoreSupplier(NAME, RETENTION),
+        SessionSupplier(NAME, RETENTION, StoreLayout.MEMORY),
         by_end_key_latest_start,
         by_end_key_latest_start,
         persistent=False,

@@ -22,10 +22,7 @@ from penstock.state.restore import StoreRestorer
 from penstock.state.store import ValueAndTimestamp
 from penstock.state.stores import Stores
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
-from penstock.state.windowed_suppliers import (
-    RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
-    RocksDbTimeOrderedSessionBytesStoreSupplier,
-)
+from penstock.state.windowed_suppliers import SessionSupplier, StoreLayout, WindowSupplier
 from penstock.windows import SessionWindow, Windowed
 from tests.unit.state.contexts import FakeStoreContext
 
@@ -39,8 +36,8 @@ _ALL = ["v0", "v1", "v2"]
 def _window(interval_hours: int = 1, duplicates: bool = False, values: str = "timestamped", order: str = "") -> Any:
     retention = 2 * interval_hours * _HOUR
     if order:
-        supplier: Any = RocksDbIndexedTimeOrderedWindowBytesStoreSupplier.create(
-            "s", retention, _HOUR, duplicates, order == "indexed"
+        supplier: Any = WindowSupplier.create(
+            "s", retention, _HOUR, duplicates, StoreLayout.TIME_WITH_INDEX if order == "indexed" else StoreLayout.TIME
         )
         return Stores.timestamped_window_store_builder(supplier, _STRING, _STRING)
     if values == "plain":
@@ -55,7 +52,7 @@ def _window(interval_hours: int = 1, duplicates: bool = False, values: str = "ti
 def _session(interval_hours: int = 1, headers: bool = False, in_order_of_time: bool = False) -> Any:
     retention = 2 * interval_hours * _HOUR
     if in_order_of_time:
-        return Stores.session_store_builder(RocksDbTimeOrderedSessionBytesStoreSupplier("s", retention), _STRING, _STRING)
+        return Stores.session_store_builder(SessionSupplier("s", retention, StoreLayout.TIME_WITH_INDEX), _STRING, _STRING)
     if headers:
         supplier = Stores.persistent_session_store_with_headers("s", retention)
         return Stores.session_store_with_headers_builder(supplier, _STRING, _STRING)

@@ -13,15 +13,14 @@ from penstock.state.builders import WindowStoreBuilder
 from penstock.state.restore import StoreRestorer
 from penstock.state.stores import Stores
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
-from penstock.state.windowed_suppliers import in_memory_window_store, persistent_window_store
 from penstock.windows import TimeWindow, Windowed
 from tests.unit.state.contexts import FakeStoreContext
 from tests.unit.state.window_model import read
 
 CHANGELOG = TopicPartition("app-joined-changelog", 0)
 SUPPLIERS = {
-    "rocksdb": persistent_window_store("joined", 1000, 10, retain_duplicates=True),
-    "in-memory": in_memory_window_store("joined", 1000, 10, retain_duplicates=True),
+    "rocksdb": Stores.persistent_window_store("joined", 1000, 10, retain_duplicates=True),
+    "in-memory": Stores.in_memory_window_store("joined", 1000, 10, retain_duplicates=True),
 }
 suppliers = pytest.mark.parametrize("supplier", SUPPLIERS.values(), ids=SUPPLIERS.keys())
 

@@ -24,22 +24,17 @@ from penstock.state.store import ValueAndTimestamp
 from penstock.state.stores import Stores
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier
 from penstock.state.value_formats import PLAIN, TIMESTAMPED, format_of
-from penstock.state.windowed_suppliers import (
-    RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
-    RocksDbTimeOrderedSessionBytesStoreSupplier,
-    in_memory_session_store,
-    in_memory_window_store,
-    persistent_session_store,
-    persistent_timestamped_window_store,
-    persistent_versioned_key_value_store,
-    persistent_window_store,
-)
+from penstock.state.windowed_suppliers import SessionSupplier, StoreLayout, WindowSupplier, persistent_versioned_key_value_store
 from tests.unit.state.contexts import FakeStoreContext
 
-WINDOW_FACTORIES: list[Any] = [persistent_window_store, persistent_timestamped_window_store, in_memory_window_store]
+WINDOW_FACTORIES: list[Any] = [
+    Stores.persistent_window_store,
+    Stores.persistent_timestamped_window_store,
+    Stores.in_memory_window_store,
+]
 window_factories = pytest.mark.parametrize("factory", WINDOW_FACTORIES, ids=lambda factory: factory.__name__)
 session_factories = pytest.mark.parametrize(
-    "factory", [persistent_session_store, in_memory_session_store], ids=lambda factory: factory.__name__
+    "factory", [Stores.persistent_session_store, Stores.in_memory_session_store], ids=lambda factory: factory.__name__
 )
 
 
@@ -78,17 +73,17 @@ def test_should_refuse_versions_that_do_not_fit() -> None:
 
 
 def test_should_take_timedeltas() -> None:
-    supplier = persistent_window_store("s", timedelta(hours=1), timedelta(minutes=1))
+    supplier = Stores.persistent_window_store("s", timedelta(hours=1), timedelta(minutes=1))
     assert (supplier.retention_period, supplier.window_size) == (3_600_000, 60_000)
 
 
 @pytest.mark.parametrize(("retention", "interval"), [(0, 60_000), (120_000, 60_000), (120_002, 60_001), (86_400_000, 43_200_000)])
 def test_should_cut_half_the_retention_into_a_segment_but_at_least_a_minute(retention: int, interval: int) -> None:
-    assert persistent_window_store("s", retention, 0).segment_interval_ms == interval
-    assert persistent_session_store("s", retention).segment_interval_ms == interval
-    assert RocksDbTimeOrderedSessionBytesStoreSupplier("s", retention).segment_interval_ms == interval
-    assert in_memory_window_store("s", retention, 0).segment_interval_ms == 1
-    assert in_memory_session_store("s", retention).segment_interval_ms == 1
+    assert Stores.persistent_window_store("s", retention, 0).segment_interval_ms == interval
+    assert Stores.persistent_session_store("s", retention).segment_interval_ms == interval
+    assert SessionSupplier("s", retention, StoreLayout.TIME_WITH_INDEX).segment_interval_ms == interval
+    assert Stores.in_memory_window_store("s", retention, 0).segment_interval_ms == 1
+    assert Stores.in_memory_session_store("s", retention).segment_interval_ms == 1
 
 
 @pytest.mark.parametrize(
@@ -109,25 +104,27 @@ def test_should_choose_segments_of_versions_as_kafka_streams_does(retention: int
 
 
 def test_should_make_the_engines_that_emit_at_window_close() -> None:
-    windows = RocksDbIndexedTimeOrderedWindowBytesStoreSupplier.create("s", 1000, 10, False, True).get()
+    windows = WindowSupplier.create("s", 1000, 10, layout=StoreLayout.TIME_WITH_INDEX).get()
     assert isinstance(windows, RocksDBTimeOrderedWindowStore)
     assert windows.has_index
     assert format_of(windows) is TIMESTAMPED
-    sessions = RocksDbTimeOrderedSessionBytesStoreSupplier("s", 1000).get()
+    sessions = SessionSupplier("s", 1000, StoreLayout.TIME_WITH_INDEX).get()
     assert isinstance(sessions, RocksDBTimeOrderedSessionStore)
     assert sessions.has_index
 
 
 BUILDERS: list[Any] = [
-    WindowStoreBuilder(persistent_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
-    WindowStoreBuilder(in_memory_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
-    Stores.timestamped_window_store_builder(persistent_timestamped_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
-    Stores.timestamped_window_store_builder(in_memory_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
+    WindowStoreBuilder(Stores.persistent_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
+    WindowStoreBuilder(Stores.in_memory_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
     Stores.timestamped_window_store_builder(
-        RocksDbIndexedTimeOrderedWindowBytesStoreSupplier.create("s", 1000, 10, False, True), Serdes.string(), Serdes.string()
+        Stores.persistent_timestamped_window_store("s", 1000, 10), Serdes.string(), Serdes.string()
     ),
-    SessionStoreBuilder(persistent_session_store("s", 1000), Serdes.string(), Serdes.string()),
-    SessionStoreBuilder(in_memory_session_store("s", 1000), Serdes.string(), Serdes.string()),
+    Stores.timestamped_window_store_builder(Stores.in_memory_window_store("s", 1000, 10), Serdes.string(), Serdes.string()),
+    Stores.timestamped_window_store_builder(
+        WindowSupplier.create("s", 1000, 10, layout=StoreLayout.TIME_WITH_INDEX), Serdes.string(), Serdes.string()
+    ),
+    SessionStoreBuilder(Stores.persistent_session_store("s", 1000), Serdes.string(), Serdes.string()),
+    SessionStoreBuilder(Stores.in_memory_session_store("s", 1000), Serdes.string(), Serdes.string()),
     VersionedKeyValueStoreBuilder(persistent_versioned_key_value_store("s", 1000), Serdes.string(), Serdes.string()),
     ListValueStoreBuilder(InMemoryKeyValueBytesStoreSupplier("s"), Serdes.string(), Serdes.string()),
 ]
@@ -165,7 +162,7 @@ def test_should_stack_the_layers() -> None:
             store = store.wrapped
         return names
 
-    builder = WindowStoreBuilder(in_memory_window_store("s", 1000, 10), None, None)
+    builder = WindowStoreBuilder(Stores.in_memory_window_store("s", 1000, 10), None, None)
     assert layers(builder.with_caching_enabled().build()) == [
         "MeteredWindowStore",
         "CachingWindowStore",
@@ -178,7 +175,7 @@ def test_should_stack_the_layers() -> None:
 def test_should_keep_a_plain_store_plain_under_a_timestamped_builder(tmp_path: Path) -> None:
     context = FakeStoreContext(tmp_path)
     store = Stores.timestamped_window_store_builder(
-        persistent_window_store("s", 1000, 10), Serdes.string(), Serdes.string()
+        Stores.persistent_window_store("s", 1000, 10), Serdes.string(), Serdes.string()
     ).build()
     assert format_of(store) is PLAIN
     store.init(context, store)
@@ -211,7 +208,7 @@ def test_should_refuse_a_supplier_of_versions_that_gives_another_store() -> None
 
 
 def test_should_count_the_entries_of_a_store_in_memory(tmp_path: Path) -> None:
-    store = in_memory_window_store("s", 1000, 10).get()
+    store = Stores.in_memory_window_store("s", 1000, 10).get()
     assert isinstance(store, InMemoryWindowStore)
     store.init(FakeStoreContext(tmp_path), store)
     for start in range(5):

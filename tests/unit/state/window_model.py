@@ -14,11 +14,7 @@ from penstock.state.builders import WindowStoreBuilder
 from penstock.state.restore import StoreRestorer
 from penstock.state.stores import Stores
 from penstock.state.value_formats import PLAIN, TIMESTAMPED
-from penstock.state.windowed_suppliers import (
-    InMemoryWindowBytesStoreSupplier,
-    RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
-    RocksDbWindowBytesStoreSupplier,
-)
+from penstock.state.windowed_suppliers import StoreLayout, WindowSupplier
 from penstock.windows import TimeWindow, Windowed
 from tests.unit.state.contexts import FakeStoreContext
 
@@ -69,20 +65,18 @@ class Kind:
         return self.name
 
 
-def time_ordered(with_index: bool) -> RocksDbIndexedTimeOrderedWindowBytesStoreSupplier:
-    return RocksDbIndexedTimeOrderedWindowBytesStoreSupplier(
-        NAME, RETENTION, SEGMENT_INTERVAL, WINDOW_SIZE, retain_duplicates=False, with_index=with_index
-    )
+def time_ordered(with_index: bool) -> WindowSupplier:
+    layout = StoreLayout.TIME_WITH_INDEX if with_index else StoreLayout.TIME
+    return WindowSupplier(NAME, RETENTION, SEGMENT_INTERVAL, WINDOW_SIZE, False, layout, TIMESTAMPED)
 
 
-def rocksdb(timestamped: bool, retain_duplicates: bool = False) -> RocksDbWindowBytesStoreSupplier:
-    return RocksDbWindowBytesStoreSupplier(
-        NAME, RETENTION, SEGMENT_INTERVAL, WINDOW_SIZE, retain_duplicates, TIMESTAMPED if timestamped else PLAIN
-    )
+def rocksdb(timestamped: bool, retain_duplicates: bool = False) -> WindowSupplier:
+    value_format = TIMESTAMPED if timestamped else PLAIN
+    return WindowSupplier(NAME, RETENTION, SEGMENT_INTERVAL, WINDOW_SIZE, retain_duplicates, value_format=value_format)
 
 
-def in_memory(retain_duplicates: bool = False) -> InMemoryWindowBytesStoreSupplier:
-    return InMemoryWindowBytesStoreSupplier(NAME, RETENTION, WINDOW_SIZE, retain_duplicates)
+def in_memory(retain_duplicates: bool = False) -> WindowSupplier:
+    return WindowSupplier(NAME, RETENTION, 1, WINDOW_SIZE, retain_duplicates, StoreLayout.MEMORY)
 
 
 KINDS = [

@@ -1,1 +1,1 @@
-"""Which instance of the group has which tasks."""
+"""The assignment of tasks to instances."""

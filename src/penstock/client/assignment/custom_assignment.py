@@ -1,4 +1,4 @@
-"""Between the group and an assignor of the user's own: tasks and clients as it sees them."""
+"""Calls the user's assignor with the tasks and clients of the group."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ask(
     hosts: Mapping[str, str],
     racks: Mapping[TopicPartition, frozenset[str]] = _NO_RACKS,
 ) -> Assignment | None:
-    """The assignment of an assignor; None where it wants to be asked again later."""
+    """Return the assignment of the user's assignor. None if it asks to retry later."""
     clients = {member.id: _client(member, tasks, hosts) for member in members}
     state = ApplicationState(clients, _tasks(plan, racks), AssignmentConfigs.of(config))
     name = type(assignor).__name__
@@ -47,7 +47,7 @@ def ask(
         error = TaskAssignmentUtils.validate_task_assignment(state, answer)
     except TaskAssignmentError as exc:
         _log.warning(
-            "%s could not assign the tasks now; they are dealt out as without it until the next rebalance: %s", name, exc
+            "%s could not assign the tasks now. The default assignor assigns them until the next rebalance: %s", name, exc
         )
         return None
     except Exception as exc:
@@ -59,7 +59,7 @@ def ask(
         except Exception as exc:
             raise ConfigError(f"task.assignor.class: on_assignment_computed of {name} failed: {exc!r}") from exc
     if error is not AssignmentError.NONE:
-        raise ConfigError(f"task.assignor.class: {name} gave an assignment that cannot be: {error.name}")
+        raise ConfigError(f"task.assignor.class: {name} returned an invalid assignment: {error.name}")
     return _assignment(answer, {task.id for task in tasks})
 
 
@@ -92,7 +92,7 @@ def _client(member: Member, tasks: Sequence[AssignorTask], hosts: Mapping[str, s
 
 
 def _assignment(answer: TaskAssignment, tasks: Set[TaskId]) -> Assignment:
-    """Active and standby tasks by client; a task that no client was given is assigned to none."""
+    """Return active and standby tasks by client. Tasks without a client remain unassigned."""
     active, standby = AssignedTask.Type.ACTIVE, AssignedTask.Type.STANDBY
     given = {client.process_id: client for client in answer.assignment}
     return Assignment(

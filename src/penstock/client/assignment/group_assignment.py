@@ -1,4 +1,4 @@
-"""What the assignor is told: tasks and the instances of the group, or tasks and the threads of one instance."""
+"""The input of the assignor: tasks and instances of the group, or tasks and threads of one instance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.spark.plan import Plan, partitions_of
 
 _log = logging.getLogger(__name__)
 
-# What nobody could count is more than anybody would restore while another has it.
+# An unknown number of records is larger than any that is restored while another member has the task.
 _UNKNOWN_TOTAL = 1 << 62
 
 _STRATEGY = "rack.aware.assignment.strategy"
@@ -35,7 +35,7 @@ Racks = tuple[frozenset[str], ...]
 
 
 def settings_of(config: StreamsConfig) -> AssignorSettings:
-    """How the application wants its copies."""
+    """Return the settings of standbys."""
     return AssignorSettings(
         config["num.standby.replicas"],
         config["acceptable.recovery.lag"],
@@ -48,13 +48,13 @@ def settings_of(config: StreamsConfig) -> AssignorSettings:
 
 
 def member_tags(config: StreamsConfig) -> dict[str, str]:
-    """What an instance tells the group of where it is: its tags, and its rack if racks may count."""
+    """Return an instance's tags, and its rack for rack-aware assignment."""
     rack = config.main_consumer_configs(config["application.id"], "").get("client.rack")
     return config.client_tags | ({RACK_TAG: str(rack)} if rack else {})
 
 
 class GroupAssignor:
-    """Deals out the tasks of a plan over the instances of the group; called where this instance leads it."""
+    """Assigns the tasks of a plan to the instances of the group. Called on the group's leader."""
 
     def __init__(self, config: StreamsConfig, admin: Admin, plan: Callable[[], Plan]) -> None:
         self._config = config
@@ -65,7 +65,7 @@ class GroupAssignor:
         self._plan = plan
 
     def __call__(self, infos: Sequence[MemberInfo]) -> Shares:
-        """Who gets what, from what all members have told."""
+        """Return the assignment for these members."""
         plan = self._plan()
         ends = self._ends(plan)
         members = [
@@ -86,13 +86,13 @@ class GroupAssignor:
         found = None if self._own is None else ask(self._own, self._config, plan, tasks, members, hosts, racks)
         if found is None:
             found = assign(tasks, members, self._settings if racks else replace(self._settings, rack_strategy="none"))
-        _log.info("work by instance: %s%s", _shown(found.active), ", warm-ups are under way" if found.probing else "")
+        _log.info("Tasks by instance: %s%s", _shown(found.active), ", warm-ups are under way" if found.probing else "")
         read = {member: partitions_of(plan, given) for member, given in found.active.items()}
         copies = {member: found.copies(member) for member in found.active}
         return Shares(found.active, copies, found.probing, read)
 
     def _racks(self, plan: Plan, members: Sequence[Member]) -> Mapping[TopicPartition, frozenset[str]]:
-        """Where what is read is, and where changelogs are; nothing where racks do not count or not all are known."""
+        """Return the racks of input partitions and changelogs. Empty if racks do not count or not all are known."""
         if self._settings.are_racks_ignored:
             return {}
         without = [member.id for member in members if not member.rack]
@@ -101,12 +101,12 @@ class GroupAssignor:
             return {}
         tasks = plan.tasks()
         asked = {p for task in tasks for p in plan.inputs(task)}
-        if self._settings.standby_replicas:  # changelogs matter for copies alone, as in Kafka Streams
+        if self._settings.standby_replicas:  # changelogs matter for standbys only, as in Kafka Streams
             asked |= {p for task in tasks for p in plan.changelogs(task)}
         try:
             racks = self._admin.racks({p.topic for p in asked})
         except StreamsError as exc:
-            _log.warning("%s: the brokers do not tell where replicas are, so racks do not count now (%s)", _STRATEGY, exc)
+            _log.warning("%s: reading the replicas' racks failed, so racks do not count now (%s)", _STRATEGY, exc)
             return {}
         unknown = sorted(asked - racks.keys())
         if unknown:
@@ -115,14 +115,14 @@ class GroupAssignor:
         return racks
 
     def _ends(self, plan: Plan) -> dict[TaskId, int | None]:
-        """How many records the changelogs of each task with state hold; None where the brokers do not tell."""
+        """Return the number of changelog records of each stateful task, None if the brokers do not answer."""
         changelogs = {task: list(plan.changelogs(task)) for task in plan.tasks()}
         try:
             ends: Mapping[TopicPartition, int] | None = self._admin.log_ends(
                 [p for partitions in changelogs.values() for p in partitions], self._committed_only
             )
         except StreamsError as exc:
-            _log.warning("the ends of the changelogs could not be read: whoever runs a task keeps it for now (%s)", exc)
+            _log.warning("Reading the ends of the changelogs failed. Tasks stay with their members for now (%s)", exc)
             ends = None
         return {
             task: None if ends is None else sum(ends[p] for p in partitions)
@@ -136,7 +136,7 @@ def _shown(active: Mapping[str, Sequence[TaskId]]) -> dict[str, str]:
 
 
 def _racks_of(plan: Plan, task: TaskId, racks: Mapping[TopicPartition, frozenset[str]]) -> tuple[Racks, Racks]:
-    """The racks of the replicas of a task's input partitions, and of its changelogs."""
+    """Return the racks of a task's input partitions and of its changelogs."""
     if not racks:
         return (), ()
     return tuple(racks[p] for p in plan.inputs(task)), tuple(racks[p] for p in plan.changelogs(task) if p in racks)
@@ -150,7 +150,7 @@ def _total(ends: Mapping[TaskId, int | None], task: TaskId) -> int | None:
 
 
 def _lags(offsets: Mapping[TaskId, int], ends: Mapping[TaskId, int | None]) -> dict[TaskId, int]:
-    """How far behind a member is in each task; one that is further than the end has other state, which is worth nothing."""
+    """Return a member's lag for each task. A position beyond the end means other state, which is worthless."""
     found = {}
     for task, offset in offsets.items():
         if task in ends:
@@ -167,9 +167,9 @@ def _lags(offsets: Mapping[TaskId, int], ends: Mapping[TaskId, int | None]) -> d
 def tasks_to_threads(
     tasks: Sequence[TaskId], threads: Sequence[int], spread: bool, before: Mapping[TaskId, int]
 ) -> dict[TaskId, int]:
-    """The thread of each task: all in one while one can carry it, else evenly over all; what need not move stays.
+    """Assign tasks to threads: all to one thread if `spread` is False, else evenly. Tasks stay if possible.
 
-    Of several threads that would do, the first is taken.
+    Of several suitable threads the first is used.
 
     >>> tasks_to_threads([TaskId(0, 0), TaskId(0, 1)], [0, 2], True, {TaskId(0, 0): 2, TaskId(0, 1): 1})
     {TaskId(subtopology=0, partition=0): 2, TaskId(subtopology=0, partition=1): 0}

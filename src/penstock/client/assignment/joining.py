@@ -1,4 +1,4 @@
-"""When an instance asks a group for work: at once where nobody has it, else when it can do it."""
+"""When an instance joins the group: at once if nobody has the tasks, else when its threads are ready."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LOOK_EVERY = 0.05
 def wait_to_join(
     others_work: Callable[[], bool], can_work: Callable[[], bool], ended: threading.Event, longest_seconds: float
 ) -> None:
-    """Return when it is time to join. Those who have the work keep it until there are threads here that can take it.
+    """Wait until it is time to join. Other members keep the tasks until threads here can take them.
 
-    Whatever goes wrong with the question, the instance joins: one that does not is a member of nothing, and nobody would know.
+    If the check fails, the instance joins anyway.
     """
     try:
         waits = others_work()
-    except Exception as exc:  # noqa: BLE001 - joining says what is wrong with the brokers or the rights, if it still is
-        _log.debug("who is in the group cannot be told: %s", exc)
+    except Exception as exc:  # noqa: BLE001 - joining reports a lasting error
+        _log.debug("Describing the group failed: %s", exc)
         waits = False
     deadline = time.monotonic() + longest_seconds
     while waits and not can_work() and time.monotonic() < deadline and not ended.wait(_LOOK_EVERY):

@@ -1,4 +1,4 @@
-"""An assignor of one's own (`task.assignor.class`): what it is told of the application, and what it answers.
+"""User assignors (`task.assignor.class`): their input and their result.
 
 class Heavy(TaskAssignor):
     def assign(self, application_state):
@@ -15,25 +15,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.config.objects import imported_for, instance_for
 from penstock.errors import ConfigError
 from penstock.ids import TaskId, TopicPartition
+from penstock.import_paths import imported_for, instance_for
 
 
 @dataclass(frozen=True)
 class TaskTopicPartition:
-    """A partition that a task reads or logs to."""
+    """A partition of a task's input or changelog topic."""
 
     topic_partition: TopicPartition
     is_source: bool = False
     is_changelog: bool = False
     rack_ids: frozenset[str] | None = None
-    """The racks of its replicas; None where they are not known, or `rack.aware.assignment.strategy` is none."""
+    """The racks of its replicas. None if unknown, or if `rack.aware.assignment.strategy` is none."""
 
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """A task that is to be assigned."""
+    """A task to assign."""
 
     id: TaskId
     is_stateful: bool = False
@@ -43,7 +43,7 @@ class TaskInfo:
 
 @dataclass(frozen=True)
 class AssignmentConfigs:
-    """The settings an assignor goes by."""
+    """The settings for an assignor."""
 
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
@@ -56,7 +56,7 @@ class AssignmentConfigs:
 
     @classmethod
     def of(cls, configs: Mapping[str, Any]) -> AssignmentConfigs:
-        """The settings of an application."""
+        """Return the settings of an application."""
         return cls(
             configs["acceptable.recovery.lag"],
             configs["max.warmup.replicas"],
@@ -71,7 +71,7 @@ class AssignmentConfigs:
 
 @dataclass(frozen=True)
 class KafkaStreamsState:
-    """A client (an instance of the application) as it told of itself when it joined.
+    """A client (an instance of the application) with the data that it sent when it joined.
 
     >>> state = KafkaStreamsState("a", stateful_tasks_to_lag_sums={TaskId(0, 0): 7})
     >>> state.lag_for(TaskId(0, 0))
@@ -88,13 +88,13 @@ class KafkaStreamsState:
     rack_id: str | None = None
 
     def lag_for(self, task: TaskId) -> int:
-        """How many records of its changelogs are missing here; -2 where the task runs, KeyError for one without state."""
+        """Return the number of missing changelog records, -2 if the task runs here. Raises KeyError for a stateless task."""
         return self.stateful_tasks_to_lag_sums[task]
 
 
 @dataclass(frozen=True)
 class ApplicationState:
-    """All that is known: the clients, the tasks and the settings."""
+    """The clients, the tasks and the settings."""
 
     kafka_streams_states: Mapping[str, KafkaStreamsState]
     all_tasks: Mapping[TaskId, TaskInfo]
@@ -103,10 +103,10 @@ class ApplicationState:
 
 @dataclass(frozen=True)
 class AssignedTask:
-    """A task as a client gets it."""
+    """A task assigned to a client."""
 
     class Type(enum.Enum):
-        """Whether the client runs the task or keeps a copy of its state."""
+        """The kind of an assigned task."""
 
         ACTIVE = "ACTIVE"
         STANDBY = "STANDBY"
@@ -116,17 +116,17 @@ class AssignedTask:
 
     @classmethod
     def active(cls, task: TaskId) -> AssignedTask:
-        """A task that runs."""
+        """Return an active task."""
         return cls(task, cls.Type.ACTIVE)
 
     @classmethod
     def standby(cls, task: TaskId) -> AssignedTask:
-        """A copy of its state."""
+        """Return a standby task."""
         return cls(task, cls.Type.STANDBY)
 
 
 class KafkaStreamsAssignment:
-    """What one client gets; `with_followup_rebalance` asks for another look.
+    """The tasks of one client. `with_followup_rebalance` requests another rebalance.
 
     >>> assignment = KafkaStreamsAssignment("a", {AssignedTask.active(TaskId(0, 0))})
     >>> assignment.assign_task(AssignedTask.standby(TaskId(0, 1)))
@@ -141,35 +141,35 @@ class KafkaStreamsAssignment:
 
     @classmethod
     def of(cls, process_id: str, assignment: Iterable[AssignedTask]) -> KafkaStreamsAssignment:
-        """The same, in Java's words."""
+        """Return the assignment of a client; Kafka Streams' name of the constructor."""
         return cls(process_id, assignment)
 
     def assign_task(self, task: AssignedTask) -> None:
-        """One more."""
+        """Add a task."""
         self.tasks[task.id] = task
 
     def remove_task(self, task: AssignedTask) -> None:
-        """Take it away again."""
+        """Remove a task."""
         self.tasks.pop(task.id, None)
 
     def with_followup_rebalance(self) -> KafkaStreamsAssignment:
-        """The same, with the wish that the group looks again after `probing.rebalance.interval.ms` at the latest."""
+        """Return this assignment with a request for a rebalance within `probing.rebalance.interval.ms`."""
         return KafkaStreamsAssignment(self.process_id, self.tasks.values(), followup_rebalance=True)
 
     def of_type(self, kind: AssignedTask.Type) -> set[TaskId]:
-        """The tasks that it runs, or of which it keeps copies."""
+        """Return the tasks of one kind."""
         return {task.id for task in self.tasks.values() if task.type is kind}
 
 
 class TaskAssignment:
-    """The answer of an assignor: what each client gets."""
+    """The result of an assignor: the tasks of each client."""
 
     def __init__(self, assignment: Iterable[KafkaStreamsAssignment]) -> None:
         self.assignment = list(assignment)
 
 
 class AssignmentError(enum.Enum):
-    """What can be wrong with an answer."""
+    """Errors in the result of an assignor."""
 
     NONE = "NONE"
     ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES"
@@ -180,25 +180,25 @@ class AssignmentError(enum.Enum):
 
 
 class TaskAssignor(ABC):
-    """Says which client gets which task; asked by the group's leader in every rebalance.
+    """Assigns tasks to clients. The group's leader calls it in every rebalance.
 
-    `assign` may raise `TaskAssignmentError` to have the rebalance tried again.
+    `assign` may raise `TaskAssignmentError` to retry in a later rebalance.
     """
 
     @abstractmethod
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Deal out the tasks."""
+        """Assign the tasks."""
 
-    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:  # noqa: B027 - wanted by few
-        """Hear what was made of an answer; one with an error ends the application."""
+    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:  # noqa: B027 - optional
+        """Called with the result and its error. An error ends the application."""
 
-    def configure(self, configs: Mapping[str, Any]) -> None:  # noqa: B027 - wanted by few
-        """Take what is wanted from the application's settings; called once."""
+    def configure(self, configs: Mapping[str, Any]) -> None:  # noqa: B027 - optional
+        """Called once with the application's settings."""
 
 
 @dataclass(frozen=True)
 class RackAwareOptimizationParams:
-    """Which tasks are brought near to what they read, and what that may cost; without overrides as the settings say.
+    """Tasks for the rack-aware optimization, and its costs. Costs that are not overridden are those of the settings.
 
     RackAwareOptimizationParams.of(application_state).for_stateful_tasks().with_traffic_cost_override(5)
     """
@@ -210,40 +210,40 @@ class RackAwareOptimizationParams:
 
     @classmethod
     def of(cls, application_state: ApplicationState) -> RackAwareOptimizationParams:
-        """For all tasks."""
+        """Return the parameters for all tasks."""
         return cls(application_state, frozenset(application_state.all_tasks))
 
     def for_tasks(self, tasks: Iterable[TaskId]) -> RackAwareOptimizationParams:
-        """For these tasks."""
+        """Return the parameters for these tasks."""
         return replace(self, tasks=frozenset(tasks))
 
     def for_stateful_tasks(self) -> RackAwareOptimizationParams:
-        """For the tasks with state."""
+        """Return the parameters for stateful tasks."""
         return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if info.is_stateful)
 
     def for_stateless_tasks(self) -> RackAwareOptimizationParams:
-        """For the tasks without state."""
+        """Return the parameters for stateless tasks."""
         return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if not info.is_stateful)
 
     def with_traffic_cost_override(self, cost: int) -> RackAwareOptimizationParams:
-        """With another cost of a partition in another rack."""
+        """Return the parameters with another cost of a partition in another rack."""
         return replace(self, traffic_cost_override=cost)
 
     def with_non_overlap_cost_override(self, cost: int) -> RackAwareOptimizationParams:
-        """With another cost of a task that changes places."""
+        """Return the parameters with another cost of a task that moves."""
         return replace(self, non_overlap_cost_override=cost)
 
 
 class TaskAssignmentUtils:
-    """What assignors have in common."""
+    """Utilities for assignors."""
 
     @staticmethod
     def optimize_rack_aware_active_tasks(
         optimization_params: RackAwareOptimizationParams, assignments: Mapping[str, KafkaStreamsAssignment]
     ) -> None:
-        """Let clients exchange tasks that run where that brings them nearer to what they read.
+        """Exchange active tasks between clients if that reduces traffic between racks.
 
-        Nothing is done where the strategy is none, or where the rack of a client or of a partition is not known.
+        Does nothing if the strategy is none, or if the rack of a client or partition is unknown.
         """
         active = AssignedTask.Type.ACTIVE
         owners = {task: process for process, assignment in assignments.items() for task in assignment.of_type(active)}
@@ -259,7 +259,7 @@ class TaskAssignmentUtils:
     def optimize_rack_aware_standby_tasks(
         optimization_params: RackAwareOptimizationParams, assignments: Mapping[str, KafkaStreamsAssignment]
     ) -> None:
-        """Let clients exchange copies where that brings them nearer to their changelogs, as far as tags allow it."""
+        """Exchange standbys between clients if that reduces traffic between racks and tags allow it."""
         active = AssignedTask.Type.ACTIVE
         owners = {task: process for process, assignment in assignments.items() for task in assignment.of_type(active)}
         found = _brought_near(optimization_params, assignments, owners, copies_only=True)
@@ -273,7 +273,7 @@ class TaskAssignmentUtils:
 
     @staticmethod
     def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
-        """What is wrong with an answer, if anything is."""
+        """Return the error of a result, `NONE` if it is valid."""
         clients, tasks = application_state.kafka_streams_states, application_state.all_tasks
         active: set[TaskId] = set()
         answered: set[str] = set()
@@ -295,7 +295,7 @@ class TaskAssignmentUtils:
 
     @staticmethod
     def identity_assignment(application_state: ApplicationState) -> dict[str, KafkaStreamsAssignment]:
-        """What each client had before."""
+        """Return each client's previous tasks."""
         known = application_state.all_tasks
         return {
             process: KafkaStreamsAssignment(
@@ -312,7 +312,7 @@ class TaskAssignmentUtils:
     def default_standby_task_assignment(
         application_state: ApplicationState, assignments: Mapping[str, KafkaStreamsAssignment]
     ) -> None:
-        """Add `num.standby.replicas` copies of each task with state, each on the client with the least to do for its threads."""
+        """Add `num.standby.replicas` standbys of each stateful task on the clients with the fewest tasks per thread."""
         states = application_state.kafka_streams_states
         for task, info in sorted(application_state.all_tasks.items()):
             for _ in range(application_state.assignment_configs.num_standby_replicas if info.is_stateful else 0):
@@ -336,7 +336,7 @@ def _brought_near(
     if configs.rack_aware_assignment_strategy == "none" or any(clients[process].rack_id is None for process in assignments):
         return None
     kind, wanted = ("is_changelog", "changelog_racks") if copies_only else ("is_source", "racks")
-    # Each is exchanged for any other that is named, whether they have state or not.
+    # Any two of these tasks can be exchanged, stateful or not.
     tasks = [AssignorTask(task, 0, **{wanted: _racks(info, kind)}) for task, info in infos.items()]
     if any(None in (*task.racks, *task.changelog_racks) for task in tasks):
         return None
@@ -364,10 +364,10 @@ def _first(override: int | None, configured: int | None) -> int | None:
 
 
 class StickyTaskAssignor(TaskAssignor):
-    """Balanced and sticky without a look at lags: a task moves at once, and is restored where it goes."""
+    """Balanced and sticky, without considering lags: a task moves at once and restores at its destination."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Deal out the tasks."""
+        """Assign the tasks."""
         from penstock.client.assignment.assignor import AssignorTask, Member, assign
 
         states, configs = application_state.kafka_streams_states, application_state.assignment_configs
@@ -395,7 +395,7 @@ class StickyTaskAssignor(TaskAssignor):
 
 
 def _sticky_costs(params: RackAwareOptimizationParams) -> RackAwareOptimizationParams:
-    """Traffic counts little beside moves here, unless the settings say otherwise: Java's defaults for this assignor."""
+    """Make moves cost more than traffic, as Java does for this assignor, unless costs are configured."""
     configs = params.application_state.assignment_configs
     return replace(
         params,
@@ -409,7 +409,7 @@ _ALLOWED = "allowed: an object with assign(application_state), its class, or its
 
 
 def resolve_task_assignor(value: Any, configs: Mapping[str, Any]) -> TaskAssignor | None:
-    """The assignor that `task.assignor.class` stands for; None for the library's own."""
+    """Return the assignor of `task.assignor.class`, None for the default one."""
     if isinstance(value, str):
         short = value.rpartition(".")[2]
         if short == "HighAvailabilityTaskAssignor" or not value:
@@ -419,7 +419,7 @@ def resolve_task_assignor(value: Any, configs: Mapping[str, Any]) -> TaskAssigno
         return None
     value = instance_for(_KEY, value, _ALLOWED)
     if not callable(getattr(value, "assign", None)):
-        raise ConfigError(f"{_KEY}: {value!r} is no assignor; {_ALLOWED}")
+        raise ConfigError(f"{_KEY}: {value!r} is not an assignor; {_ALLOWED}")
     if callable(getattr(value, "configure", None)):
         value.configure(configs)
     found: TaskAssignor = value

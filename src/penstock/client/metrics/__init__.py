@@ -1,1 +1,1 @@
-"""What an application tells of itself: Kafka Streams' metrics, and Prometheus' text of them."""
+"""Metrics of an application: Kafka Streams' metrics and Prometheus' text format."""

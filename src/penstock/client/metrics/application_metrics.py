@@ -1,4 +1,4 @@
-"""All metrics of an application: the client's own, those of its threads and batches, and what threads report of their tasks."""
+"""All metrics of an application: of the client, its threads and batches, and the task metrics that threads report."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from penstock.spark.worker.standby_worker import Loaded
 
 
 class ApplicationMetrics:
-    """What `KafkaStreams.metrics()` shows. Written by the event loop's thread, read by anybody.
+    """The metrics of `KafkaStreams.metrics()`. The event loop's thread writes them, any thread reads them.
 
-    `stateful` tells which tasks with changelogs the group has given to this instance.
+    `stateful` returns the tasks with changelogs that the group assigned to this instance.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ApplicationMetrics:
         )
 
     def of_admin(self) -> ClientMetrics:
-        """Where the driver's admin client tells its statistics."""
+        """Return the statistics of the driver's admin client."""
         return self._admin
 
     def _waiting_for_core(self) -> int:
@@ -91,7 +91,7 @@ class ApplicationMetrics:
         return 0 if loop is None else len(loop.waiting_for_core)
 
     def reported(self, reports: Mapping[int, ThreadReport]) -> None:
-        """Take in what threads have reported of their tasks and clients."""
+        """Add the task and client metrics of thread reports."""
         with self._lock:
             for index, report in reports.items():
                 thread = self._of_thread(index)
@@ -103,7 +103,6 @@ class ApplicationMetrics:
                     self._receiver(index).take(update)
 
     def batch_done(self, index: int, batch: BatchReport) -> None:
-        """A batch of a thread is committed."""
         with self._lock:
             self._batches.batch_done(batch)
             thread = self._of_thread(index)
@@ -112,27 +111,25 @@ class ApplicationMetrics:
             self._registry.roll()
 
     def restored(self, progress: RestoreProgress, what: str) -> None:
-        """One step of a restore."""
+        """Record a step of a restore."""
         with self._lock:
             self._updater.restored(progress, what)
 
     def updated(self, loaded: Loaded) -> None:
-        """A copy has taken in some records."""
+        """Record an update of a standby."""
         with self._lock:
             self._updater.updated(loaded)
 
     def updaters_worked(self, seconds: float) -> None:
-        """The updaters have spent so long on copies since they were last asked."""
+        """Record the seconds that state updaters have worked since the last call."""
         with self._lock:
             self._updater.worked(seconds)
 
     def paused(self, paused: bool) -> None:
-        """The application is paused, or goes on."""
         with self._lock:
             self._updater.paused(paused)
 
     def metrics(self) -> dict[MetricName, Metric]:
-        """All metrics as they are now."""
         with self._lock:
             alive = {thread.index for thread in self._threads.all()}
             for index in {*alive, *self._of_threads}:

@@ -1,4 +1,4 @@
-"""Where the time of a batch goes, in metrics of penstock's own: group `penstock-batch-metrics`, tag `client-id`."""
+"""Time and size of batches, in penstock's own metrics: group `penstock-batch-metrics`, tag `client-id`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ class BatchMetrics:
         )
 
     def batch_done(self, batch: BatchReport) -> None:
-        """A batch is committed."""
         self._batches.record(batch.records)
         self._backlog = batch.waiting
         for step, took in {**batch.seconds, "batch": batch.took}.items():

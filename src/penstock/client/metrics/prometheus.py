@@ -1,7 +1,7 @@
-"""Metrics in Prometheus' text format, version 0.0.4: prometheus-client writes it, of the names and labels that are made here.
+"""Metrics in Prometheus' text format 0.0.4, written by prometheus-client.
 
-A metric `process-total` of group `stream-task-metrics` becomes `penstock_stream_task_process_total`, its tags become labels. What
-is text, such as a state, becomes a label `value` of a metric that is always 1.
+A metric `process-total` of group `stream-task-metrics` becomes `penstock_stream_task_process_total`. Tags become labels. A
+text value, such as a state, becomes the label `value` of a metric that is always 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_]")
 
 
 def render(metrics: Mapping[MetricName, Metric]) -> str:
-    """All metrics as Prometheus reads them.
+    """Return all metrics in Prometheus' text format.
 
     >>> name = MetricName("process-total", "stream-task-metrics", "The total number of calls", {"task-id": "0_0"})
     >>> print(render({name: Metric(name, 3)}), end="")
@@ -32,19 +32,19 @@ def render(metrics: Mapping[MetricName, Metric]) -> str:
     # TYPE penstock_stream_task_process_total counter
     penstock_stream_task_process_total{task_id="0_0"} 3.0
     """
-    registry = CollectorRegistry()  # of its own: the default one also has what the application counts for itself
+    registry = CollectorRegistry()  # not the default registry, which has the application's own metrics
     registry.register(MetricsCollector(metrics))
     return generate_latest(registry).decode()
 
 
 class MetricsCollector(Collector):
-    """Hands prometheus-client the metrics it was made with, those of one name together, sorted by name and labels."""
+    """Passes metrics to prometheus-client, grouped by name, sorted by name and labels."""
 
     def __init__(self, metrics: Mapping[MetricName, Metric]) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterable[Family]:
-        """The families; the first metric of a name gives the help. Each sample has its own labels: tags may differ."""
+        """Yield the families. The first metric of a name gives the help text. Samples of a family may have different labels."""
         families: dict[str, Family] = {}
         for name, metric in self._metrics.items():
             family = family_of(name)
@@ -57,12 +57,12 @@ class MetricsCollector(Collector):
             yield found
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: a registry that asks would collect everything twice."""
+        """Return nothing: a registry would otherwise collect everything twice."""
         return ()
 
 
 def family_of(name: MetricName) -> str:
-    """The name of a metric in Prometheus.
+    """Return the Prometheus name of a metric.
 
     >>> family_of(MetricName("put-rate", "stream-state-metrics"))
     'penstock_stream_state_put_rate'

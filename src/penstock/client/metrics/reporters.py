@@ -1,11 +1,9 @@
-"""`metric.reporters`: objects of the user's that are told which metrics there are, as in Kafka.
+"""`metric.reporters`: user objects that are notified of new and removed metrics, as in Kafka.
 
-A reporter is a class without arguments, or the import path of one: settings travel to the workers, which an open connection could
-not. It is made in the driver, where the metrics of all threads come, and told on a thread of its own. Names are compared once a
-second.
+A reporter is a class with a constructor without arguments, an object, or an import path. It runs in the driver on a separate
+thread, which compares the metrics' names once a second.
 
-As in Kafka, the application does not start with a reporter that cannot be configured. What a reporter raises later is logged, and
-it is told of the next metric nevertheless.
+As in Kafka, the application does not start if a reporter cannot be configured. Later exceptions of a reporter are logged.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ Read = Callable[[], Mapping[MetricName, Metric]]
 
 
 class KafkaMetric:
-    """A metric as a reporter has it: its name, and its value whenever it asks."""
+    """A metric as a reporter sees it: its name and its current value."""
 
     def __init__(self, metric_name: MetricName, read: Callable[[MetricName], Any]) -> None:
         self.metric_name = metric_name
@@ -40,7 +38,7 @@ class KafkaMetric:
 
     @property
     def metric_value(self) -> Any:
-        """The value now; None where there is no such metric any more."""
+        """The current value, None if the metric no longer exists."""
         return self._read(self.metric_name)
 
     def __repr__(self) -> str:
@@ -48,7 +46,7 @@ class KafkaMetric:
 
 
 class MetricsReporter:
-    """What a user writes to bring metrics elsewhere; each method may be left out.
+    """Base class for reporters that export metrics. Override the methods that you need.
 
     >>> class Names(MetricsReporter):
     ...     def metric_change(self, metric):
@@ -59,31 +57,31 @@ class MetricsReporter:
         """Called once, with the application's settings."""
 
     def init(self, metrics: Sequence[KafkaMetric]) -> None:
-        """Called once, with the metrics there are at the start."""
+        """Called once, with the metrics that exist at the start."""
 
     def metric_change(self, metric: KafkaMetric) -> None:
-        """A metric has come."""
+        """Called for a new metric."""
 
     def metric_removal(self, metric: KafkaMetric) -> None:
-        """A metric has gone."""
+        """Called for a removed metric."""
 
     def close(self) -> None:
         """Called when the application closes."""
 
 
 def make_reporters(configs: Mapping[str, Any]) -> list[MetricsReporter]:
-    """The reporters that the settings name; those of Java are left out with a warning."""
+    """Return the reporters of the settings. Java reporters are omitted with a warning."""
     found = []
     for given in configs[_KEY] or ():
         if isinstance(given, str) and given.startswith(_JAVAS):
-            _log.warning("%s: %s is a class of Java and has no effect", _KEY, given)
+            _log.warning("%s: %s is a Java class and has no effect", _KEY, given)
             continue
         reporter = _import(given) if isinstance(given, str) else given
         if inspect.isclass(reporter):
             reporter = reporter()
         if not callable(getattr(reporter, "metric_change", None)):
             raise ConfigError(
-                f"{_KEY}: {given!r} is no reporter: it must be a class or an object with metric_change(metric), or the import "
+                f"{_KEY}: {given!r} is not a reporter: it must be a class or an object with metric_change(metric), or the import "
                 "path of one; see MetricsReporter"
             )
         found.append(reporter)
@@ -99,7 +97,7 @@ def _import(path: str) -> Any:
 
 
 class Reporters:
-    """Tells all reporters of an application, until it closes."""
+    """Notifies all reporters of an application until it closes."""
 
     def __init__(self, configs: Mapping[str, Any], read: Read, name: str) -> None:
         self._reporters = make_reporters(configs)
@@ -112,9 +110,9 @@ class Reporters:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Configure all reporters, tell them which metrics there are, and go on to tell them on a thread of its own.
+        """Configure all reporters, pass them the existing metrics, and start the thread.
 
-        StreamsError where a reporter raises.
+        Raises StreamsError if a reporter raises.
         """
         if not self._reporters:
             return
@@ -124,7 +122,7 @@ class Reporters:
         self._thread.start()
 
     def close(self) -> None:
-        """Tell no more, and let reporters release what they have."""
+        """Stop the thread and close the reporters."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(_CLOSE_SECONDS)
@@ -135,7 +133,7 @@ class Reporters:
         self._tell_guarded("close")
 
     def look(self) -> None:
-        """Tell what has come and gone."""
+        """Notify the reporters of new and removed metrics."""
         now = self._read()
         for name in [name for name in self._known if name not in now]:
             self._tell_guarded("metric_removal", self._known.pop(name))
@@ -148,7 +146,7 @@ class Reporters:
         return KafkaMetric(name, self._value)
 
     def _value(self, name: MetricName) -> Any:
-        """A reporter asks for many at a time: what was read a moment ago is read again."""
+        """Return a metric's value. A snapshot is reused for 0.2 s, because reporters read many values at a time."""
         now = time.monotonic()
         if now - self._read_at > _FRESH:
             self._values, self._read_at = self._read(), now
@@ -171,4 +169,4 @@ class Reporters:
 
 
 def _nothing(*_: Any) -> None:
-    """Stands for a method that a reporter leaves out."""
+    """Replaces a method that a reporter does not have."""

@@ -1,7 +1,7 @@
-"""A server for metrics alone: `GET /metrics`, on the loopback address unless `metrics.host` says otherwise.
+"""The metrics server: `GET /metrics`, on loopback unless `metrics.host` is set.
 
-It is a query server with one path, behind the same guard: as many connections and requests at a time, as much patience, the same
-token, and nothing for pages of other sites.
+It is a query server with one path and the same limits of connections and requests, the same token, and the same protection
+against other sites.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class MetricsServer:
-    """Answers with what `text()` gives, until closed; with a token only those who send it."""
+    """Serves the result of `text()` until closed. With a token, only to clients that send it."""
 
     def __init__(self, config: Mapping[str, Any], text: Callable[[], str], name: str) -> None:
         host, token = config["metrics.host"], config["application.server.token"] or None
@@ -40,15 +40,14 @@ class MetricsServer:
         context = None if tls is None else tls.for_server()
         self._server = QueryServer(self._socket, SafeHeaders(Guard(app, token, host)), context, name=name)
         self._server.start()
-        _log.info("metrics are served at %s://%s/metrics", "http" if tls is None else "https", HostInfo(host, self.port))
+        _log.info("Metrics are served at %s://%s/metrics", "http" if tls is None else "https", HostInfo(host, self.port))
 
     @property
     def port(self) -> int:
-        """The port, also where a free one was asked for."""
+        """The port, also if the configured port is 0."""
         return int(self._socket.getsockname()[1])
 
     def close(self) -> None:
-        """Stop serving and free the port."""
         self._server.close()
         self._room.close()
 
@@ -57,7 +56,9 @@ def _bind(host: str, port: int, token: str | None, confidential: bool) -> socket
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as exc:
-        raise ConfigError(f"metrics.host = {host!r} is not known ({exc}): give a name or an address of this host") from exc
+        raise ConfigError(
+            f"metrics.host = {host!r} cannot be resolved ({exc}). Set it to a name or an address of this host"
+        ) from exc
     if not all(is_loopback(str(info[4][0])) for info in found):
         if not token:
             raise ConfigError(
@@ -67,7 +68,7 @@ def _bind(host: str, port: int, token: str | None, confidential: bool) -> socket
         if not confidential:
             raise ConfigError(
                 f"metrics.host = {host!r} can be reached from other hosts, and the token would cross the network in plain text: "
-                "set application.server.ssl.certificate.location to a PEM file; or, where a proxy or a mesh in front of it "
+                "set application.server.ssl.certificate.location to a PEM file; or, if a proxy or a mesh in front of it "
                 "encrypts, application.server.plaintext.allowed = true"
             )
     family, _, _, _, address = sorted(found, key=lambda info: info[0] != socket.AF_INET)[0]

@@ -1,4 +1,4 @@
-"""The metrics of restoring and of copies: Kafka Streams' state updater, its tasks, and how far copies are behind."""
+"""The metrics of restoration and standbys: Kafka Streams' state updater, its tasks, and the lag of standbys."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _RATIO = "The ratio, over a rolling measurement window, of the time this thread 
 
 
 class Kept(Protocol):
-    """What is read of an instance's copies."""
+    """An instance's standbys and warm-ups."""
 
     @property
     def standing_by(self) -> Iterable[TaskId]:
-        """The tasks of which copies are kept."""
+        """The tasks with a local standby or warm-up."""
 
     def copies(self) -> list[Loaded]:
-        """Every store's copy, as it was last heard of."""
+        """Return the last known progress of each store."""
 
 
 class StateUpdaterMetrics:
-    """Hears of restores and copies as they go on. A restore in a thread counts like one beside the tasks that run.
+    """Records restores and standby updates. A restore counts equally in a stream thread and in the state updater.
 
-    `tasks` tells the thread of each active task, `unrestored` which active tasks have state that is not restored yet. As in Kafka
-    Streams, what is paused counts as neither restoring nor updating, and a task that was restored does not count as paused.
+    `tasks` returns the thread of each active task, `unrestored` the active tasks that are not restored yet. As in Kafka
+    Streams, a paused task counts as neither restoring nor updating, and a restored task does not count as paused.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class StateUpdaterMetrics:
         self._gauge("idle-ratio", _RATIO.format("being idle"), self._idle)
         self._gauge("checkpoint-ratio", _RATIO.format("checkpointing tasks restored progress"), lambda: 0.0)
 
-    # -- told ----------------------------------------------------------------------------------------------------------
+    # -- recording -----------------------------------------------------------------------------------------------------
 
     def restored(self, progress: RestoreProgress, what: str) -> None:
-        """One step of a restore."""
+        """Record a step of a restore."""
         now = self._now()
         if self._restoring:
             self._active.record((now - self._heard_at) * 1000)
@@ -95,25 +95,25 @@ class StateUpdaterMetrics:
             self._restoring.pop(progress.partition, None)
 
     def paused(self, paused: bool) -> None:
-        """Nothing is restored or copied from now on, or it goes on; the time between is not spent on restoring."""
+        """Record that the application is paused or resumed. Paused time does not count as restoring."""
         now = self._now()
         if self._restoring and paused and not self._paused:
             self._active.record((now - self._heard_at) * 1000)
         self._heard_at, self._paused = now, paused
 
     def updated(self, loaded: Loaded) -> None:
-        """A copy has taken in some records."""
+        """Record an update of a standby."""
         self._records.record(loaded.records)
         self._update(loaded.task_id).record(loaded.records)
 
     def worked(self, seconds: float) -> None:
-        """The updaters have spent so long on copies since they were last asked."""
+        """Record the seconds that state updaters have worked since the last call."""
         self._standby.record(seconds * 1000)
 
-    # -- read ----------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Count for the copies that are kept now, and forget those that are not."""
+        """Add sensors for current standbys and remove the others."""
         kept = self._kept()
         standing_by = set() if kept is None else set(kept.standing_by)
         for task in standing_by:
@@ -122,7 +122,7 @@ class StateUpdaterMetrics:
             self._registry.remove_sensor(self._updates.pop(task).name)
 
     def metrics(self) -> dict[MetricName, Metric]:
-        """What there is of single tasks now: what active ones have left to restore, and how far copies are behind."""
+        """Return the metrics of single tasks: remaining records of active ones, and the lag of standbys."""
         found: dict[MetricName, Metric] = {}
 
         def show(name: str, group: str, description: str, tags: Mapping[str, str], value: float) -> None:
@@ -191,6 +191,6 @@ class StateUpdaterMetrics:
 
 
 def measure_ratio(sensor: Sensor, now_ms: int) -> float:
-    """Which part of its window a sensor of milliseconds fills."""
+    """Return the fraction of a sensor's window that its milliseconds fill."""
     seconds, _, total, _, _ = sensor.window(now_ms)
     return min(1.0, total / (seconds * 1000)) if seconds else 0.0

@@ -1,4 +1,4 @@
-"""The metrics of one stream thread, under Kafka Streams' names; recorded by the driver, once per turn."""
+"""The metrics of one stream thread under Kafka Streams' names. The driver records them once per batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RATIOS = {
 
 
 class ThreadMetrics:
-    """The sensors of one stream thread; one turn of its thread is one iteration of the thread's loop."""
+    """The sensors of one stream thread. One batch is one iteration of the thread's loop."""
 
     def __init__(self, registry: Metrics, thread: StreamThread, process_id: str) -> None:
         self._registry = registry
@@ -52,12 +52,10 @@ class ThreadMetrics:
         )
 
     def opened(self, report: ThreadReport) -> None:
-        """Tasks came and went."""
         _count(self._created, report.created)
         _count(self._closed, report.closed)
 
     def batch_done(self, batch: BatchReport) -> None:
-        """A batch is committed."""
         seconds = batch.seconds
         fetch, commit = seconds.get("fetch", 0.0), seconds.get("commit", 0.0) + seconds.get("store", 0.0)
         punctuate = seconds.get("punctuate", 0.0)
@@ -72,11 +70,10 @@ class ThreadMetrics:
         self._blocked_ns += int((fetch + commit) * 1e9)
 
     def close(self) -> None:
-        """Take the thread's metrics out of the registry."""
         self._registry.remove_with_tags(self._tags)
 
     def _timed(self, step: str, what: str) -> Sensor:
-        """Latency, ratio and, but for process, which counts records, the number of calls."""
+        """Add latency, ratio and number of calls. `process` has no number of calls: it counts records."""
         sensor = self._sensor(step)
         self._registry.add_avg_and_max(sensor, THREAD_GROUP, self._tags, f"{step}-latency", f"{step} latency")
         self._add(f"{step}-ratio", _RATIO.format(what), sensor, measure_ratio)

@@ -1,1 +1,1 @@
-"""Queries of a running application: its own state, and where the rest of it is."""
+"""Queries of a running application: local state, and the location of remote state."""

@@ -1,4 +1,4 @@
-"""The state that this instance holds: which partitions of a store are here, and how each is read."""
+"""The state on this instance: which store partitions are local, and how to read them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.state.directory import GLOBAL_FOLDER, state_dir_here
 
 @dataclass(frozen=True)
 class LocalPartition:
-    """A partition that is here. `running`: its task is active and works; else it may be behind."""
+    """A local partition. `running`: its task is active and restored; otherwise it may lag."""
 
     reader: StorePartition
     active: bool
@@ -33,12 +33,11 @@ class LocalPartition:
 
     @property
     def partition(self) -> int:
-        """The number of the partition."""
         return self.reader.partition
 
 
 class LocalStores:
-    """Reads the stores of one instance, wherever their threads keep them."""
+    """Reads the stores of one instance, in any thread."""
 
     def __init__(self, config: StreamsConfig, spark_threads: SparkThreads, loop: EventLoop) -> None:
         self._config = config
@@ -51,29 +50,29 @@ class LocalStores:
         self._readers: dict[tuple[TaskId, str, str], StorePartition] = {}
         self._lock = threading.Lock()
 
-    # -- which stores there are ----------------------------------------------------------------------------------------
+    # -- stores --------------------------------------------------------------------------------------------------------
 
     @property
     def names(self) -> list[str]:
-        """The names of all stores of the topology that queries can read, global ones included."""
+        """The names of all queryable stores of the topology, including global ones."""
         plan, topology = self._spark_threads.application.plan, self._spark_threads.application.global_topology
         local = [name for s in plan.subtopologies.values() for name in s.stores]
         return sorted({*local, *(topology.stores if topology is not None else ())})
 
     def is_global(self, name: str) -> bool:
-        """Whether every instance has all of a store."""
+        """Return True for a global store, which every instance has completely."""
         topology = self._spark_threads.application.global_topology
         return topology is not None and name in topology.stores
 
     def store(self, name: str) -> ReadableStore:
-        """A store of the topology; raises UnknownStateStoreError where there is none."""
+        """Return a store of the topology. Raises UnknownStateStoreError for an unknown name."""
         found = self.queryable(name)
         if isinstance(found, CustomStore):
             raise InvalidStateStoreError(custom_store_message(name, found.kind))
         return found
 
     def queryable(self, name: str) -> ReadableStore | CustomStore:
-        """The same, also one of the user's own kind, which only answers queries."""
+        """Return a store, or a user's custom store, which only answers queries."""
         with self._lock:
             found = self._stores.get(name)
         if found is None:
@@ -89,7 +88,7 @@ class LocalStores:
         return found
 
     def tasks_of(self, name: str) -> list[TaskId]:
-        """The tasks that have a partition of a store, here or elsewhere."""
+        """Return the tasks with a partition of a store, on any instance."""
         plan = self._spark_threads.application.plan
         if self._tasks[0] is not plan:
             tasks: dict[str, list[TaskId]] = {}
@@ -100,13 +99,13 @@ class LocalStores:
         return self._tasks[1].get(name, [])
 
     def owned(self, name: str) -> set[TaskId]:
-        """Those of them that are active here, whether they can be read yet or not."""
+        """Return the tasks of a store that this instance owns, readable or not."""
         return self._loop.owners.keys() & self.tasks_of(name)
 
-    # -- which partitions are here -------------------------------------------------------------------------------------
+    # -- partitions ----------------------------------------------------------------------------------------------------
 
     def active(self, name: str, task: TaskId | None) -> LocalPartition | None:
-        """The partition of a task (None: of a global store), where it is active here: what a point read needs to know."""
+        """Return the local active partition of a task (None: of a global store), for point reads."""
         if task is None:
             return self.partitions(name)[0]
         thread = self._loop.owners.get(task)
@@ -115,7 +114,7 @@ class LocalStores:
         return LocalPartition(self._reader(self.store(name), task, thread), True, self._loop.is_ready(task))
 
     def partitions(self, name: str) -> list[LocalPartition]:
-        """The partitions of a store that are here, active and standby."""
+        """Return the local partitions of a store, active and standby."""
         store = self.queryable(name)
         if self.is_global(name):
             thread = min(self._loop.owners.values(), default=0)
@@ -131,11 +130,10 @@ class LocalStores:
 
     @property
     def application(self) -> Application:
-        """What the threads run."""
         return self._spark_threads.application
 
     def sources(self, name: str) -> list[StoreSource]:
-        """Where Spark's tasks read the active partitions of a store that are here."""
+        """Return the sources of a store's local active partitions for Spark's tasks."""
         store = self.store(name)
         owners = self._loop.owners
         placed = (
@@ -145,7 +143,7 @@ class LocalStores:
         )
         ready = map(self._loop.has_globals, placed.values()) if self.is_global(name) else map(self._loop.is_ready, placed)
         if not self._loop.owners or not all(ready):
-            raise StreamsRebalancingError(f"store {name} cannot be read now: its tasks are being opened; ask again later")
+            raise StreamsRebalancingError(f"store {name} cannot be read now: its tasks are being opened. Try again later")
         return [
             StoreSource(
                 task,
@@ -172,7 +170,7 @@ class LocalStores:
             return reader
 
     def _copy(self, store: ReadableStore, task_id: TaskId, host: str) -> StorePartition | None:
-        """A standby, read like what its host's threads have; None where no thread is there that could be asked."""
+        """Return a reader for a standby, or None if its host has no thread."""
         if not host:
             return self._on_disk(store, task_id, 0)
         thread = self._spark_threads.thread_on(host)
@@ -190,23 +188,22 @@ class LocalStores:
     def _address(self, thread: int) -> Callable[[], str | tuple[str, int] | None]:
         return lambda: self._spark_threads.query_address(thread)
 
-    # -- the end -------------------------------------------------------------------------------------------------------
+    # -- closing -------------------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """The plan has changed: read everything anew."""
+        """Discard all readers after a change of the plan."""
         with self._lock:
             readers, self._readers = list(self._readers.values()), {}
             self._stores.clear()
         _close(readers)
 
     def close(self) -> None:
-        """Close all readers."""
         self.forget()
         self._logs.close()
 
 
 def _subfolder(task_id: TaskId, thread: int) -> str:
-    """Where the files of a task are within the application's folder; of global stores each thread has a copy."""
+    """Return a task's directory within the application's. Each thread has its own directory for global stores."""
     return f"{GLOBAL_FOLDER}/{thread + 1}" if task_id == GLOBAL_TASK_ID else str(task_id)
 
 

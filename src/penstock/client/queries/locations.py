@@ -1,4 +1,4 @@
-"""Where the state of all instances is: what the group's members told each other when they joined."""
+"""The location of all instances' state, from the data that the group's members exchanged when they joined."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Partitioner = Callable[[str, Any, Any, int], Any]
 
 
 class Locations:
-    """Answers for one generation of the group, as this member knows it."""
+    """The locations in one generation of the group."""
 
     def __init__(self, plan: Plan, membership: Membership | None, global_stores: frozenset[str]) -> None:
         self._plan = self.plan = plan
@@ -32,25 +32,25 @@ class Locations:
         if membership is None:
             return
         for process, host in membership.hosts.items():
-            with contextlib.suppress(ValueError):  # none, or none that anybody could reach
+            with contextlib.suppress(ValueError):  # no address, or an unreachable one
                 self._hosts[process] = advertised(host)
         tasks = plan.tasks()
         self._active = {task: membership.owners[task] for task in tasks if task in membership.owners}
         self._standbys = {task: membership.standbys[task] for task in tasks if task in membership.standbys}
 
     def all(self) -> list[StreamsMetadata]:
-        """What each instance with an `application.server` holds, in the order of the hosts."""
+        """Return the metadata of all instances with an `application.server`, sorted by host."""
         found = [self._metadata(process, host) for process, host in self._hosts.items()]
         return sorted(found, key=lambda metadata: metadata.host_info)
 
     def for_store(self, name: str) -> list[StreamsMetadata]:
-        """The instances that hold some of a store, active or standby; of a global store, all."""
+        """Return the instances with a part of a store, active or standby. All instances for a global store."""
         if name in self._global_stores:
             return self.all()
         return [m for m in self.all() if name in m.state_store_names or name in m.standby_state_store_names]
 
     def for_key(self, name: str, key: Any, key_serializer: Any, partitioner: Partitioner | None = None) -> KeyQueryMetadata:
-        """Where a key of a store is; `KeyQueryMetadata.NOT_AVAILABLE` while the group has not told."""
+        """Return the location of a key. `KeyQueryMetadata.NOT_AVAILABLE` before the first assignment."""
         if name in self._global_stores:
             hosts = [metadata.host_info for metadata in self.all()]
             return KeyQueryMetadata(hosts[0] if hosts else HostInfo.unavailable(), frozenset(), -1)
@@ -60,15 +60,15 @@ class Locations:
         return KeyQueryMetadata(self.host_of(task), frozenset(self.standby_hosts_of(task)), task.partition)
 
     def host_of(self, task: TaskId) -> HostInfo:
-        """The host of a task's active instance."""
+        """Return the host of a task's active instance."""
         return self._hosts.get(self._active.get(task, ""), HostInfo.unavailable())
 
     def standby_hosts_of(self, task: TaskId) -> list[HostInfo]:
-        """The hosts that have a copy of a task's state."""
+        """Return the hosts with a standby of a task."""
         return sorted(self._hosts[process] for process in self._standbys.get(task, ()) if process in self._hosts)
 
     def task_of_key(self, name: str, key: Any, key_serializer: Any, partitioner: Partitioner | None = None) -> TaskId:
-        """The task whose partition of a store a key falls into."""
+        """Return the task with the store partition of a key."""
         subtopology = next(s for s in self._plan.subtopologies.values() if name in s.stores)
         topic = max(subtopology.source_topics, key=lambda t: self._plan.partitions[t])
         count = self._plan.partitions[topic]
@@ -77,7 +77,7 @@ class Locations:
             partitions = [chosen] if isinstance(chosen, int) else list(chosen or ())
             if len(partitions) != 1:
                 raise StreamsError(
-                    f"the partitioner gave {chosen!r} for a key of store {name}: exactly one partition is needed to find it"
+                    f"the partitioner returned {chosen!r} for a key of store {name}, but a query needs exactly one partition"
                 )
             return TaskId(subtopology.id, partitions[0])
         serialize = as_serializer(key_serializer)
@@ -85,7 +85,7 @@ class Locations:
             raise ValueError(f"a key serializer is needed to find a key of store {name}")
         raw = serialize(topic, key)
         if raw is None:
-            raise ValueError(f"the key serializer gave None for a key of store {name}: a key needs bytes")
+            raise ValueError(f"the key serializer returned None for a key of store {name}, but a key needs bytes")
         return TaskId(subtopology.id, default_partition(bytes(raw), count))
 
     def _metadata(self, process: str, host: HostInfo) -> StreamsMetadata:

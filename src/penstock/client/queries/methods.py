@@ -1,55 +1,77 @@
-"""The methods of `KafkaStreams` that read state."""
+"""The methods of `KafkaStreams` that query state."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from penstock.client.client_life import ClientLife
 from penstock.client.notebook import LiveDisplay
 from penstock.client.queries.locations import Partitioner
 from penstock.client.queries.queries import Queries, check_running
+from penstock.dsl.options import Materialized
 from penstock.errors import StreamsStoppedError
 from penstock.java_names import JavaNames
 from penstock.query.metadata import KeyQueryMetadata, StreamsMetadata
-from penstock.query.parameters import StoreQueryParameters
 from penstock.query.request import StateQueryRequest
 from penstock.query.result import StateQueryResult
+from penstock.runtime.queries.parameters import StoreQueryParameters
+from penstock.runtime.queries.views import ReadOnlyKeyValueStore
 
 if TYPE_CHECKING:
     from penstock.client.queries.tables import StateTables
 
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
 
 class QueryMethods(JavaNames):
-    """Reads committed state: never what a turn has not committed yet, and always one commit of a partition as a whole."""
+    """Query methods over committed state. A read of a partition sees one whole commit, never an open batch."""
 
     _life: ClientLife
     _queries: Queries | None = None
     _tables: StateTables | None = None
     _displays: dict[str, LiveDisplay]
 
-    def store(self, parameters: str | StoreQueryParameters[Any]) -> Any:
-        """A read-only view of a store over all of its partitions that are here.
+    @overload
+    def store(self, parameters: Materialized[K, V]) -> ReadOnlyKeyValueStore[K, V]: ...
+
+    @overload
+    def store(self, parameters: StoreQueryParameters[T]) -> T: ...
+
+    @overload
+    def store(self, parameters: str) -> Any: ...
+
+    def store(self, parameters: str | Materialized[Any, Any] | StoreQueryParameters[Any]) -> Any:
+        """Return a read-only view of a store over its local partitions.
 
             counts = streams.store("counts")
             counts["alice"], counts.get("bob"), "carol" in counts
 
         A name is enough: the topology knows the kind of the store, and values are shown without timestamps and headers.
-        `StoreQueryParameters` choose more: with `partition` only that one is read, with `stale_stores=True` also standbys and
-        what is being restored.
+        The `Materialized` of a key-value store gives the view the types of its serdes:
+
+            COUNTS = Materialized("counts", str, int)
+            streams.store(COUNTS).get("bob")  # int | None
+
+        `StoreQueryParameters` choose more: `partition` reads one partition, and `stale_stores=True` also reads standbys and
+        stores that are being restored.
         """
         return self._reading().store(parameters)
 
-    def live(self, store: str | StoreQueryParameters[Any], refresh: timedelta | float = 1.0, limit: int = 20) -> LiveDisplay:
-        """Show a store in a notebook as a table that updates itself, every `refresh` seconds, while the application runs.
+    def live(
+        self, store: str | Materialized[Any, Any] | StoreQueryParameters[Any], refresh: timedelta | float = 1.0, limit: int = 20
+    ) -> LiveDisplay:
+        """Show a store in a notebook as a table that updates every `refresh` seconds while the application runs.
 
             table = streams.live("counts", limit=10)
             table.stop()
 
-        At most `limit` entries of this instance are read. Shown again, a store takes the place of its last table.
+        It reads at most `limit` entries of this instance. A new table of a store stops the previous one.
         """
         view, seconds = self.store(store), refresh.total_seconds() if isinstance(refresh, timedelta) else refresh
-        view.to_html(limit)  # what is wrong with the call is raised here
+        view.to_html(limit)  # raises an error for invalid arguments here
         if view.name in self._displays:
             self._displays[view.name].stop()
         made = self._displays[view.name] = LiveDisplay(
@@ -61,7 +83,7 @@ class QueryMethods(JavaNames):
         return made
 
     def query(self, request: StateQueryRequest[Any]) -> StateQueryResult[Any]:
-        """Ask a store; each partition that is here answers for itself.
+        """Run a query on a store. Each local partition returns its own result.
 
         streams.query(StateQueryRequest.in_store("counts").with_query(KeyQuery("alice"))).only_partition_result.result
         """
@@ -70,27 +92,27 @@ class QueryMethods(JavaNames):
     def query_metadata_for_key(
         self, store_name: str, key: Any, key_serializer: Any = None, partitioner: Partitioner | None = None
     ) -> KeyQueryMetadata:
-        """Which instance holds a key of a store, and which of them have a standby of it; needs `application.server`.
+        """Return the instance with a key of a store, and those with a standby. Requires `application.server`.
 
-        Without a serializer that of the store is taken; a partitioner is needed where records were written with one.
+        The default serializer is the store's. If records were written with a partitioner, the same partitioner is required.
         """
         queries = self._reading()
         serializer = queries.stores.store(store_name).key_serde if key_serializer is None else key_serializer
         return queries.metadata_for_key(store_name, key, serializer, partitioner)
 
     def streams_metadata_for_store(self, store_name: str) -> list[StreamsMetadata]:
-        """The instances that hold some of a store."""
+        """Return the instances with a part of a store."""
         return self._reading().metadata_for_store(store_name)
 
     def metadata_for_all_streams_clients(self) -> list[StreamsMetadata]:
-        """What each instance of the application holds."""
+        """Return the metadata of all instances."""
         return self._reading().metadata_for_all()
 
     def store_dataframe(self, store_name: str) -> Any:
-        """The committed state of a store as a Spark DataFrame, read anew by each action, where the state is.
+        """Return the committed state of a store as a Spark DataFrame. Each action reads it again, where it is stored.
 
-        Its columns are `key`, `value` and, where the store has them, `timestamp`, `window_start` and `window_end`. Filters of
-        keys and of the start of windows reach the store: only what they need is read.
+        Its columns are `key`, `value` and, depending on the store, `timestamp`, `window_start` and `window_end`. Filters on
+        keys and window starts are pushed down to the store.
         """
         self._reading()
         assert self._tables is not None
@@ -108,7 +130,9 @@ class QueryMethods(JavaNames):
         return self._tables.changes(name)
 
     def create_temp_views(self) -> list[str]:
-        """Make every queryable store a temporary view of its name (with `_` for what SQL does not allow); returns the names."""
+        """Create a temporary view of each queryable store and return their names. A view is named after its store, with `_`
+        for characters that SQL does not allow.
+        """
         self._reading()
         assert self._tables is not None
         return self._tables.create_temp_views()
@@ -116,5 +140,5 @@ class QueryMethods(JavaNames):
     def _reading(self) -> Queries:
         check_running(self._life.state)
         if self._queries is None:
-            raise StreamsStoppedError("the application is not ready to be read: it is starting or has ended")
+            raise StreamsStoppedError("the application cannot be queried: it is starting or has ended")
         return self._queries

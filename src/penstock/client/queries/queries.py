@@ -1,4 +1,4 @@
-"""Queries of a running application, as `KafkaStreams` offers them."""
+"""Queries of a running application, for `KafkaStreams`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from penstock.client.queries.local_stores import LocalPartition, LocalStores
 from penstock.client.queries.locations import Locations, Partitioner
 from penstock.client.state import State
+from penstock.dsl.options import Materialized
 from penstock.errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
@@ -18,19 +19,19 @@ from penstock.errors import (
     StreamsStoppedError,
 )
 from penstock.query.metadata import KeyQueryMetadata, StreamsMetadata
-from penstock.query.parameters import QueryableStoreType, StoreQueryParameters
 from penstock.query.position import PositionBound
 from penstock.query.request import StateQueryRequest
 from penstock.query.result import FailureReason, QueryResult, StateQueryResult
 from penstock.runtime.queries.execution import run_query
 from penstock.runtime.queries.opening import ReadableStore
+from penstock.runtime.queries.parameters import QueryableStoreType, QueryableStoreTypes, StoreQueryParameters
 from penstock.runtime.queries.partition import StorePartition
 from penstock.runtime.queries.views import VIEWS
 from penstock.state.value_conversion import converter
 
 
 class Queries:
-    """Answers from the committed state of this instance, and tells where the rest is."""
+    """Answers queries from this instance's committed state, and locates other state."""
 
     def __init__(self, stores: LocalStores, locations: Callable[[], Locations], state: Callable[[], State]) -> None:
         self.stores = stores
@@ -38,18 +39,20 @@ class Queries:
         self._state = state
 
     def check_running(self) -> None:
-        """Raise unless the application works."""
+        """Raise unless the application is running."""
         check_running(self._state())
 
     # -- views ---------------------------------------------------------------------------------------------------------
 
-    def store(self, parameters: str | StoreQueryParameters[Any]) -> Any:
-        """A read-only view of a store; its partitions are looked up at each call."""
+    def store(self, parameters: str | Materialized[Any, Any] | StoreQueryParameters[Any]) -> Any:
+        """Return a read-only view of a store. Each call of the view looks up its partitions."""
         check_running(self._state())
-        if isinstance(parameters, str):
+        if isinstance(parameters, Materialized):
+            parameters = self._key_value_store(parameters)
+        elif isinstance(parameters, str):
             parameters = StoreQueryParameters(parameters, QueryableStoreType(self.stores.store(parameters).kind))
         if not isinstance(parameters, StoreQueryParameters):
-            raise TypeError(f"store() takes a name or StoreQueryParameters(name, type), not {parameters!r}")
+            raise TypeError(f"store() takes a name, a Materialized or StoreQueryParameters(name, type), not {parameters!r}")
         store = self.stores.store(parameters.store_name)
         asked = parameters.queryable_store_type
         try:
@@ -64,10 +67,22 @@ class Queries:
         home = None if self.stores.is_global(store.name) else partial(self._home_of, store)
         return VIEWS[store.kind](store.name, lambda: self._readable(parameters), None if same else convert, home)
 
+    def _key_value_store(self, materialized: Materialized[Any, Any]) -> StoreQueryParameters[Any]:
+        name = materialized.store_name
+        if name is None:
+            raise ValueError(f"store() takes a Materialized with the name of its store, not {materialized!r}")
+        kind = self.stores.store(name).kind
+        if kind != "key_value":
+            raise InvalidStateStoreError(
+                f"Cannot get state store {name} by its Materialized: it is a {kind} store, and only key-value stores are read "
+                f'that way. Use store("{name}").'
+            )
+        return StoreQueryParameters(name, QueryableStoreTypes.key_value_store())
+
     def _home_of(self, store: ReadableStore, key: Any) -> int:
         try:
             return self._locations().task_of_key(store.name, key, store.key_serde).partition
-        except Exception:  # noqa: BLE001 - the partitions say what is wrong with the key
+        except Exception:  # noqa: BLE001 - reading the partitions raises the error
             return -1
 
     def _readable(self, parameters: StoreQueryParameters[Any]) -> Sequence[StorePartition]:
@@ -93,14 +108,14 @@ class Queries:
         unready = [local.partition for local in here if local.active and not local.running]
         if unready or self._state() is State.REBALANCING:
             raise StreamsRebalancingError(
-                f"Cannot get state store {name} because its tasks are being opened or restored, not RUNNING; ask again later, "
-                "or read what there is with stale_stores=True"
+                f"Cannot get state store {name} because its tasks are being opened or restored, not RUNNING. Try again later, "
+                "or read the available state with stale_stores=True"
             )
 
     # -- queries -------------------------------------------------------------------------------------------------------
 
     def query(self, request: StateQueryRequest[Any]) -> StateQueryResult[Any]:
-        """Run a query on the partitions that are here; each answers for itself."""
+        """Run a query on the local partitions. Each returns its own result."""
         if not isinstance(request, StateQueryRequest):
             raise TypeError(f"query() takes StateQueryRequest.in_store(name).with_query(query), not {request!r}")
         name = request.store_name
@@ -130,41 +145,38 @@ class Queries:
         bound = PositionBound.unbounded() if request.is_require_active else request.position_bound
         return run_query(local.reader, request.query, bound, request.execution_info_enabled)
 
-    # -- where ---------------------------------------------------------------------------------------------------------
+    # -- locations -----------------------------------------------------------------------------------------------------
 
     def metadata_for_key(
         self, name: str, key: Any, key_serializer: Any, partitioner: Partitioner | None = None
     ) -> KeyQueryMetadata:
-        """Where a key of a store is."""
+        """Return the location of a key."""
         check_running(self._state())
         if key is None:
-            raise ValueError("key cannot be None: where is which key?")
+            raise ValueError("key cannot be None: pass a key of the store")
         self.stores.store(name)
         return self._locations().for_key(name, key, key_serializer, partitioner)
 
     def metadata_for_store(self, name: str) -> list[StreamsMetadata]:
-        """The instances that hold some of a store."""
+        """Return the instances with a part of a store."""
         check_running(self._state())
         self.stores.store(name)
         return self._locations().for_store(name)
 
     def metadata_for_all(self) -> list[StreamsMetadata]:
-        """What each instance holds."""
         check_running(self._state())
         return self._locations().all()
 
     @property
     def locations(self) -> Locations:
-        """Where all state is now."""
         return self._locations()
 
     def close(self) -> None:
-        """Close all readers."""
         self.stores.close()
 
 
 def check_running(state: State) -> None:
-    """Raise unless the application works."""
+    """Raise unless the application is running."""
     if state.has_not_started:
         raise StreamsNotStartedError("KafkaStreams has not been started, you can retry after calling start()")
     if not state.is_running_or_rebalancing:

@@ -1,4 +1,4 @@
-"""Stores as tables of Spark SQL."""
+"""Spark SQL tables of stores."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class StateTables:
 
     @property
     def locator_address(self) -> Any:
-        """Where readers of tables ask which thread has a store; None before there is a table."""
+        """The store locator's address, None before the first table."""
         return None if self._store_locator is None else self._store_locator.address
 
     def dataframe(self, name: str) -> Any:
-        """A store as a DataFrame; every action reads what is committed then."""
+        """Return a store as a DataFrame. Every action reads the committed state again."""
         store, sources = self._stores.store(name), self._sources(name)
         places = {source.task_id: source.executor for source in sources}
         return self._guided().dataframe(name, columns_of(store), key_format_of(store.key_serde), places)
@@ -55,7 +55,7 @@ class StateTables:
             if self._store_locator is None:
                 self._store_locator = StoreLocator(self._use.context, self._stores.application, self._source_of)
             if self._tables is None:
-                # Not before: with the first source that it is told of, Spark starts a Python process to look for others.
+                # Only on demand: at the first registered source, Spark starts a Python process to look for others.
                 session = self._use.session
                 register(session)
                 application = self._stores.application
@@ -64,7 +64,7 @@ class StateTables:
             return self._tables
 
     def create_temp_views(self) -> list[str]:
-        """A temporary view for each store that can be read; returns the names."""
+        """Create a temporary view for each readable store and return the names."""
         names = []
         for name in self._stores.names:
             try:
@@ -72,28 +72,28 @@ class StateTables:
             except StreamsRebalancingError:
                 raise
             except InvalidStateStoreError:
-                continue  # a buffer or a store of the user's own kind
+                continue  # a buffer or a user's custom store
             view = re.sub(r"\W", "_", name)
             frame.createOrReplaceTempView(view)
             names.append(view)
         return names
 
     def renew(self) -> None:
-        """There is another session from now on: tables that were made in the last one have ended with it."""
+        """Forget the tables of a session that has ended."""
         with self._lock:
             self._tables = None
 
     def close(self) -> None:
-        """Tables can be read no more."""
+        """Stop answering table readers."""
         with self._lock:
             if self._store_locator is not None:
                 self._store_locator.close()
 
     def _source_of(self, name: str, task_id: TaskId) -> StoreSource:
-        """Where a partition is now."""
+        """Return the current location of a partition."""
         found = next((source for source in self._sources(name) if source.task_id == task_id), None)
         if found is None:
-            raise StateStoreMigratedError(f"store {name} has no partition {task_id.partition} any more: make the table anew")
+            raise StateStoreMigratedError(f"store {name} no longer has a partition {task_id.partition}. Make the table again")
         return found
 
     def _sources(self, name: str) -> list[StoreSource]:
@@ -105,12 +105,12 @@ class StateTables:
         unknown = [task.partition for task, host in others.items() if host == HostInfo.unavailable()]
         if unknown:
             membership = self._locations().membership
-            if membership is None or len(set(membership.owners.values())) <= 1:  # nobody else can have them
+            if membership is None or len(set(membership.owners.values())) <= 1:  # no other member can own them
                 raise StreamsRebalancingError(
-                    f"partitions {', '.join(map(str, unknown))} of store {name} are being opened or restored; ask again later"
+                    f"partitions {', '.join(map(str, unknown))} of store {name} are being opened or restored. Try again later"
                 )
             raise InvalidStateStoreError(
-                f"partitions {', '.join(map(str, unknown))} of store {name} are with other instances, and a table "
-                "shows the whole store: set application.server on all instances, so that they can be asked for their part"
+                f"partitions {', '.join(map(str, unknown))} of store {name} are on other instances, and a table "
+                "shows the whole store. Set application.server on all instances, so that they can be queried"
             )
         return found + [StoreSource(task, "", server=str(host)) for task, host in others.items()]

@@ -1,1 +1,1 @@
-"""State beside the tasks that run: standbys, warm-ups, tasks that are brought back."""
+"""State outside of stream threads: standbys, warm-ups, and tasks that restore."""

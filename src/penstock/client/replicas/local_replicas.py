@@ -1,9 +1,9 @@
-"""Copies of state on their way: standbys, warm-ups, and tasks whose state is brought back beside the ones that run.
+"""Standbys, warm-ups, and restoring tasks in the state updaters.
 
-A thread of the driver asks the updaters how far they are, short job by short job, and tells who wants to know. The conductor
-only says what is to be kept and reads what is known; it never waits for a copy.
+A thread of the driver asks the state updaters for their progress with short Spark jobs and notifies listeners. The event loop
+sets what to keep and reads the known progress; it never waits.
 
-While the application is paused copies stay as they are, also those of tasks that are brought back. They are still let go.
+While the application is paused, no copy advances, but copies can be closed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from penstock.spark.worker.standby_worker import Loaded, UpdateAnswer
 
 _log = logging.getLogger(__name__)
 
-# Between two looks at the updaters: while something waits for a copy, and while copies only follow. A job takes a core for
-# some 20 ms; Spark ends a worker that has had none for a minute.
+# Intervals between jobs: while a task waits for a copy, and otherwise. A job takes a core for about 20 ms. Spark ends a
+# worker that is idle for a minute.
 _SOON, _SELDOM = 0.2, 2.0
-# While paused a job only keeps the workers, with the stores they have open, from being ended.
+# While paused, jobs only keep the workers with their open stores alive.
 _ALIVE_EVERY = 40.0
 _JOB_SECONDS = _NOTHING_TO_DO = 60.0
 
@@ -35,7 +35,7 @@ MIGRATED, PROMOTED = "MIGRATED", "PROMOTED"
 
 @dataclass
 class StandbyEvents:
-    """What is told of copies, on the thread that looks after them."""
+    """Callbacks about copies, called on the thread of `LocalReplicas`."""
 
     on_start: Callable[[Loaded], None] = lambda loaded: None
     on_batch: Callable[[Loaded], None] = lambda loaded: None
@@ -49,7 +49,7 @@ class StandbyEvents:
 
 @dataclass
 class _Host:
-    """What a host was asked last, and the copies it is known to have."""
+    """A host's last request, and its known copies."""
 
     name: str
     tasks: Sequence[TaskId] = ()
@@ -72,12 +72,12 @@ class _Host:
         answer, self.answer = self.answer, None
         try:
             return answer.result(0)
-        except Exception as exc:  # noqa: BLE001 - an executor that is gone shows as one of many exceptions
+        except Exception as exc:  # noqa: BLE001 - a lost executor raises one of many exceptions
             return exc
 
 
 class LocalReplicas:
-    """The copies this instance keeps, by host."""
+    """The standbys, warm-ups and restoring tasks of this instance, by host."""
 
     def __init__(
         self, updaters: StateUpdaters, events: StandbyEvents, name: str, limits: Callable[[], Mapping[TopicPartition, int]]
@@ -90,10 +90,10 @@ class LocalReplicas:
         self._restoring: frozenset[TaskId] = frozenset()
         self._promoted: frozenset[TaskId] = frozenset()
         self._letting_go: dict[TaskId, set[str]] = {}
-        """Tasks whose copies are to be closed, with the hosts that have not said so yet."""
+        """Tasks whose copies must close, with the hosts that have not confirmed it."""
         self._version = 0
         self._hosts: dict[str, _Host] = {}
-        """The hosts that have copies; only the thread looks at it."""
+        """The hosts with copies. Only the thread uses it."""
         self._loaded: dict[TaskId, dict[TopicPartition, Loaded]] = {}
         self._loaded_at: dict[TaskId, str] = {}
         self._restored: dict[TopicPartition, int] = {}
@@ -103,13 +103,13 @@ class LocalReplicas:
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    # -- told by the conductor -----------------------------------------------------------------------------------------
+    # -- called by the event loop ---------------------------------------------------------------------------------------
 
     def want(self, copies: Mapping[TaskId, str], restoring: Iterable[TaskId] = (), promoted: Iterable[TaskId] = ()) -> None:
-        """Keep copies of exactly these tasks, each on its host.
+        """Keep copies of exactly these tasks on these hosts.
 
-        `restoring` are copies of tasks that are to run here as soon as they have caught up; `promoted` are the tasks that run
-        here, or are to: `is_letting_go` tells when the copy of one is closed, so that it can be opened.
+        `restoring` are tasks that open in a stream thread here when they have caught up. `promoted` are tasks that run here
+        or are about to. `is_letting_go` returns False when a task's copy is closed, so that it can be opened.
         """
         with self._changed:
             gone = {task: host for task, host in self._wanted.items() if copies.get(task) != host}
@@ -122,17 +122,17 @@ class LocalReplicas:
             if not self._thread.is_alive() and (copies or gone):
                 self._thread.start()
             if self._paused and not self._letting_go:
-                return  # what is new is begun when it goes on
+                return  # new copies start after the pause
             self._version += 1
             self._changed.notify_all()
 
     def is_letting_go(self, task: TaskId) -> bool:
-        """Whether a copy of a task is kept, or not closed yet: it cannot be opened elsewhere on this host."""
+        """Return True until a task's copy is closed. It cannot be opened elsewhere on this host before."""
         with self._changed:
             return task in self._letting_go
 
     def hurry(self, urgent: bool) -> None:
-        """Whether somebody waits for a copy to catch up."""
+        """Set whether a task waits for a copy to catch up."""
         with self._changed:
             if urgent != self._urgent:
                 self._urgent = urgent
@@ -140,7 +140,7 @@ class LocalReplicas:
                     self._changed.notify_all()
 
     def pause(self, paused: bool) -> None:
-        """Let no copy come further until it is told to go on; returns at once. Copies can be let go meanwhile."""
+        """Stop or continue all copies. Returns at once. Copies can be closed while paused."""
         with self._changed:
             if paused != self._paused:
                 self._paused = paused
@@ -148,47 +148,47 @@ class LocalReplicas:
                 self._changed.notify_all()
 
     def remember(self, offsets: Mapping[TaskId, int]) -> None:
-        """State that lies on the disk without anybody following its changelogs."""
+        """Add state on disk whose changelogs are not followed."""
         with self._changed:
             self._left.update(offsets)
 
     def forget(self, tasks: Iterable[TaskId]) -> None:
-        """These run here now: their state is as new as it gets."""
+        """Remove tasks that run here now."""
         with self._changed:
             for task in tasks:
                 self._left.pop(task, None)
 
     def close(self) -> None:
-        """End the thread; the copies are closed with the updaters."""
+        """End the thread. The state updaters close the copies."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(_JOB_SECONDS)
 
-    # -- asked ---------------------------------------------------------------------------------------------------------
+    # -- values --------------------------------------------------------------------------------------------------------
 
     @property
     def wanted(self) -> dict[TaskId, str]:
-        """The copies that are kept, with their hosts."""
+        """The tasks to copy, with their hosts."""
         with self._changed:
             return dict(self._wanted)
 
     @property
     def standing_by(self) -> list[TaskId]:
-        """The tasks of which copies are kept, without those that are to run here once they are restored."""
+        """The tasks with a standby or warm-up, without restoring ones."""
         with self._changed:
             return [task for task in self._wanted if task not in self._restoring]
 
     def offsets(self) -> dict[TaskId, int]:
-        """How far the state of each task on this instance has read its changelogs, added up over its stores."""
+        """Return the sum of changelog positions of each task's local state."""
         with self._changed:
             return {**self._left, **{task: sum(c.offset for c in copies.values()) for task, copies in self._loaded.items()}}
 
     def lag(self, task: TaskId) -> int | None:
-        """How many records a copy is behind; None where it was not heard of yet.
+        """Return the number of records that a copy lags, None if unknown.
 
-        One that is wanted on another host now is of no use to who opens the task there.
+        A copy on another host than wanted does not count: its state is not where the task opens.
         """
         with self._changed:
             copies, at = self._loaded.get(task), self._loaded_at.get(task)
@@ -197,7 +197,7 @@ class LocalReplicas:
             return sum(max(0, copy.end - copy.offset) for copy in copies.values())
 
     def copies(self) -> list[Loaded]:
-        """Every store's copy, as it was last heard of."""
+        """Return the last known progress of each store."""
         with self._changed:
             return [copy for copies in self._loaded.values() for copy in copies.values()]
 
@@ -208,18 +208,24 @@ class LocalReplicas:
             with self._changed:
                 if self._closing:
                     return
-                wanted, version, paused = dict(self._wanted), self._version, self._paused
-            try:
-                self._take_answers()
-                self._ask(wanted, version, paused)
-            except Exception as exc:  # noqa: BLE001 - an executor that is gone shows as one of many exceptions; copies are not urgent
-                _log.warning("copies of state could not be looked after now: %s", str(exc).partition("\n")[0])
+                version, paused = self._version, self._paused
+            self.look()
             with self._changed:
                 if self._version == version and not self._closing and not any(map(_Host.has_answered, self._hosts.values())):
                     self._changed.wait(self._rest(paused))
 
+    def look(self) -> None:
+        """Read the answers of the hosts and send the requests that are due. The thread calls this in a loop."""
+        with self._changed:
+            wanted, version, paused = dict(self._wanted), self._version, self._paused
+        try:
+            self._take_answers()
+            self._ask(wanted, version, paused)
+        except Exception as exc:  # noqa: BLE001 - a lost executor raises one of many exceptions; standbys are not urgent
+            _log.warning("Updating standbys failed: %s", str(exc).partition("\n")[0])
+
     def _rest(self, paused: bool) -> float:
-        """How long until the next look, unless something is heard before."""
+        """Return the seconds until the next request is due."""
         every, now = self._every(paused), time.monotonic()
         due = [host.asked_at + (every if host.answer is None else _JOB_SECONDS) for host in self._hosts.values()]
         return max(0.0, min(due, default=now + _NOTHING_TO_DO) - now)
@@ -228,17 +234,17 @@ class LocalReplicas:
         return _ALIVE_EVERY if paused else _SOON if self._urgent or self._restoring else _SELDOM
 
     def _ask(self, wanted: Mapping[TaskId, str], version: int, paused: bool) -> None:
-        """Tell each host what to keep, if that has changed, and ask now and then how far it is.
+        """Send each host its tasks if they changed, and ask for progress at the interval.
 
-        Who has not answered yet is left alone, and keeps nobody from being asked.
+        A host that has not answered is skipped, and does not delay other hosts.
         """
         by_host: dict[str, list[TaskId]] = {host: [] for host in self._hosts}
         for task, host in wanted.items():
-            if not paused or host in by_host:  # where there is no copy yet, none is begun
+            if not paused or host in by_host:  # while paused, no new copy starts
                 by_host.setdefault(host, []).append(task)
         with self._changed:
             unused = {host for hosts in self._letting_go.values() for host in hosts} - by_host.keys()
-        for host in unused:  # no copy was ever begun there
+        for host in unused:  # no copy ever started there
             self._has_let_go(host, ())
         due = [host for host in by_host if host not in self._hosts or self._hosts[host].is_due(version, self._every(paused))]
         limits = self._limits() if due and wanted and not paused else {}
@@ -246,8 +252,8 @@ class LocalReplicas:
             tasks = sorted(by_host[host])
             try:
                 answer = self._updaters.update(host, tasks, limits, paused=paused)
-            except Exception as exc:  # noqa: BLE001 - the host is gone, and its copies with it
-                _log.warning("copies on %s are lost: %s", host, exc)
+            except Exception as exc:  # noqa: BLE001 - the host is lost with its copies
+                _log.warning("Standbys on %s are lost: %s", host, exc)
                 self._lose(host, tasks)
                 continue
             self._hosts.setdefault(host, _Host(host)).ask(tasks, version, answer)
@@ -258,20 +264,20 @@ class LocalReplicas:
             self._changed.notify_all()
 
     def _take_answers(self) -> None:
-        """Take in what hosts have said; one that says nothing for long is not waited for."""
+        """Process the answers of hosts. A host without an answer for a minute is given up."""
         heard = False
         for name, host in list(self._hosts.items()):
             if host.has_answered():
                 heard = True
                 try:
                     self._take(name, host)
-                finally:  # a task whose copy is closed can be opened, whatever became of telling of it
+                finally:  # a task whose copy is closed can open, even if a listener failed
                     self._has_let_go(name, host.tasks)
                     if not host.tasks:
                         del self._hosts[name]
             elif host.answer is not None and time.monotonic() > host.asked_at + _JOB_SECONDS:
-                _log.warning("copies on %s do not answer", name or "this machine")
-                self._lose(name, host.tasks)  # whoever opens them now may have to wait for their locks
+                _log.warning("Standbys on %s do not answer", name or "this machine")
+                self._lose(name, host.tasks)  # opening their tasks may have to wait for file locks
         if heard:
             self._events.on_progress()
 
@@ -282,7 +288,7 @@ class LocalReplicas:
         self._has_let_go(name, kept)
 
     def _take(self, name: str, host: _Host) -> None:
-        """Take in what a host has answered."""
+        """Process the answer of a host."""
         found: dict[TaskId, dict[TopicPartition, Loaded]] = {}
         answer = host.take()
         if isinstance(answer, UpdateAnswer):
@@ -297,11 +303,11 @@ class LocalReplicas:
             finally:
                 self._forget_loaded(host, found)
         else:
-            _log.warning("copies on %s do not answer: %s", name or "this machine", str(answer).partition("\n")[0])
+            _log.warning("Standbys on %s do not answer: %s", name or "this machine", str(answer).partition("\n")[0])
             self._forget_loaded(host, found)
 
     def _forget_loaded(self, host: _Host, found: dict[TaskId, dict[TopicPartition, Loaded]]) -> None:
-        """A host has these copies now, and no others."""
+        """Replace the known copies of a host."""
         before, host.loaded = host.loaded, found
         elsewhere = {task for other in self._hosts.values() if other is not host for task in other.loaded}
         gone = {task: copies for task, copies in before.items() if task not in found and task not in elsewhere}
@@ -317,7 +323,7 @@ class LocalReplicas:
         self._suspend(gone)
 
     def _has_let_go(self, host: str, kept: Collection[TaskId]) -> None:
-        """A host has closed all copies but those it was asked to keep; others are not waited for."""
+        """Record that a host has closed all copies except `kept`."""
         with self._changed:
             free = []
             for task, hosts in self._letting_go.items():
@@ -363,5 +369,5 @@ class LocalReplicas:
 
 
 def hosts_of(tasks: Iterable[TaskId], hosts: list[str]) -> dict[TaskId, str]:
-    """A host for each copy that came from another instance: spread over those there are, the same each time."""
+    """Assign a host to each copy: spread evenly, and the same each time."""
     return {task: hosts[index % len(hosts)] if hosts else HERE for index, task in enumerate(sorted(tasks))}

@@ -1,4 +1,4 @@
-"""`StandbyUpdateListener`: hears how copies of state that others run are kept up to date here."""
+"""`StandbyUpdateListener`: notifications about this instance's standbys."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from penstock.spark.worker.standby_worker import Loaded
 
 
 class SuspendReason(enum.Enum):
-    """Why a copy is not updated any more: another instance keeps it, or the task itself runs here from now on."""
+    """The reason why a standby ends: another instance keeps it, or the task itself runs here now."""
 
     MIGRATED = "MIGRATED"
     PROMOTED = "PROMOTED"
 
 
 class StandbyUpdateListener:
-    """Hears how copies of state are kept up to date; override what you want to know.
+    """Receives updates of standbys. Override the methods that you need.
 
-    It is called on a thread of its own: what takes long there delays the next report, not the copies. What it raises reaches the
+    It is called on a separate thread. A slow listener delays the next report, not the standbys. Its exceptions go to the
     uncaught exception handler.
 
         class Progress(StandbyUpdateListener):
@@ -31,7 +31,7 @@ class StandbyUpdateListener:
     """
 
     def on_update_start(self, topic_partition: TopicPartition, store_name: str, starting_offset: int) -> None:
-        """A copy begins to follow its changelog at this offset."""
+        """Called when a standby begins to follow its changelog at this offset."""
 
     def on_batch_loaded(
         self,
@@ -42,12 +42,12 @@ class StandbyUpdateListener:
         batch_size: int,
         current_end_offset: int,
     ) -> None:
-        """So many records went into a copy, the last of them from `batch_end_offset`."""
+        """Called when a batch of records was added to a standby; `batch_end_offset` is the offset of the last one."""
 
     def on_update_suspended(
         self, topic_partition: TopicPartition, store_name: str, store_offset: int, current_end_offset: int, reason: SuspendReason
     ) -> None:
-        """A copy is not updated any more; `store_offset` is the last one it has."""
+        """Called when a standby is no longer updated; `store_offset` is its last offset."""
 
 
 def standby_events(
@@ -56,7 +56,7 @@ def standby_events(
     on_loaded: Callable[[Loaded], None] = lambda loaded: None,
     on_work: Callable[[float], None] = lambda seconds: None,
 ) -> StandbyEvents:
-    """The events of copies as a listener hears them. The metrics hear through `on_loaded` and `on_work`."""
+    """Return callbacks that notify the listener. The metrics are updated by `on_loaded` and `on_work`."""
 
     def tell(loaded: Loaded, method: str, *arguments: object) -> None:
         heard = listener()
@@ -81,4 +81,4 @@ def standby_events(
     )
 
 
-StandbyUpdateListener.SuspendReason = SuspendReason  # type: ignore[attr-defined]  # Java's way to say it
+StandbyUpdateListener.SuspendReason = SuspendReason  # type: ignore[attr-defined]  # Kafka Streams' name

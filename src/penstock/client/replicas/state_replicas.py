@@ -1,6 +1,7 @@
-"""What the conductor knows of state beside the tasks that run: copies for the group, copies on other hosts, tasks brought back.
+"""The event loop's knowledge of state outside of stream threads: standbys and warm-ups, copies on other hosts, restoring
+tasks.
 
-A task that is ours and has much to restore is restored first, as a copy, while the others run.
+A task of this instance with much to restore is first restored as a copy, while other tasks run.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from penstock.state.directory import StateDirectory
 
 _log = logging.getLogger(__name__)
 
-# What has more than this to restore is restored beside the tasks that run, as long as there are any; it is taken back when it
-# has no more than half of it left.
+# A task with more records than this to restore is restored as a copy while other tasks run. It opens in its thread when at
+# most half of this number is left.
 _RESTORE_ASIDE = 10_000
-# How often open transactions are looked at, and told of.
+# Intervals of checks for open transactions and of their log message.
 _UNDECIDED_EVERY, _TOLD_EVERY = 0.1, 10.0
-# The size of a changelog that was not looked at yet: no host without a copy is near its end.
+# The assumed size of an unknown changelog: a host without a copy is never near its end.
 _UNKNOWN = 1 << 40
-# So many records are replayed in no time.
+# This number of records is replayed at once.
 _NEXT_TO_NOTHING = 500
 
 
 class StateReplicas:
-    """The copies of one instance, and where the state of its own tasks is."""
+    """The standbys and warm-ups of one instance, and the location of its own tasks' state."""
 
     def __init__(
         self, config: StreamsConfig, plan: Plan, spark_threads: SparkThreads, admin: Admin, events: StandbyEvents
@@ -51,12 +52,14 @@ class StateReplicas:
         self._admin = admin
         self._settings = settings_of(config)
         self._hosts: dict[TaskId, str] = {}
-        """Where the state of each task is that was opened here."""
+        """The host with the state of each task that was opened here."""
         self._chosen: dict[TaskId, str] = {}
-        """The host of the thread that each task was given: it may be on its way there."""
+        """The host of each task's assigned thread, to which its state may still be moving."""
         self._own: dict[TaskId, str] = {}
         self._moves_wait = False
-        """Whether a task waits for its copy to move: only then updaters are asked often, each time for a job."""
+        """True while a task waits for its copy before it moves. Only then are state updaters asked often, each time with a
+        Spark job.
+        """
         self._expected: frozenset[TaskId] = frozenset()
         self._told_ready: frozenset[TaskId] = frozenset()
         self._missing = math.inf
@@ -66,27 +69,26 @@ class StateReplicas:
         self.restoring: set[TaskId] = set()
         self._taken_back: set[TaskId] = set()
         self._ends: dict[TopicPartition, int] = {}
-        """Where changelogs ended at the last look."""
+        """The last known ends of changelogs."""
         self.standbys = LocalReplicas(
             spark_threads.updaters, events, f"{spark_threads.application.client_id}-StateUpdater", self._source_limits
         )
 
     def replace_plan(self, plan: Plan) -> None:
-        """Other topics than before: nothing is restored first under the new plan yet."""
+        """Use another plan. No task restores as a copy under it yet."""
         self._plan = plan
         self.restoring = set()
 
-    # -- what the group is told ----------------------------------------------------------------------------------------
+    # -- group data ----------------------------------------------------------------------------------------------------
 
     def holdings(
         self, membership: Membership | None, running: Iterable[TaskId]
     ) -> tuple[tuple[TaskId, ...], tuple[TaskId, ...], dict[TaskId, int]]:
-        """What this instance has: tasks it runs, tasks it has copies of, and how far their state is."""
+        """Return this instance's tasks, its standbys and warm-ups, and the changelog positions of its state."""
         offsets, wanted, runs = self.standbys.offsets(), self.standbys.wanted, set(running)
         self._told_ready = frozenset(filter(self._has_caught_up, wanted))
         tasks = self._plan.tasks()
-        there = set(tasks)
-        active = dict.fromkeys(task for task in (membership.tasks if membership is not None else ()) if task in there)
+        active = dict.fromkeys(self._known(membership.tasks if membership is not None else ()))
         known: dict[TaskId, int] = {}
         for task in filter(self._plan.is_stateful, tasks):
             if task in active and task in runs:
@@ -96,21 +98,20 @@ class StateReplicas:
         return tuple(active), tuple(task for task in tasks if task not in active and task in wanted), known
 
     def expect(self, membership: Membership) -> None:
-        """Note which of the copies that the group asks for had not caught up when it was last told: it is told when they have.
+        """Record the requested copies that had not caught up when this member last joined: it rejoins when they have.
 
-        What has caught up since then the leader did not know when it decided.
+        The leader did not know of copies that have caught up since then.
         """
         asked = [task for task in self._known(membership.copies) if self._plan.is_stateful(task)]
         self._expected = frozenset(task for task in asked if task not in self._told_ready)
 
     def _known(self, tasks: Iterable[TaskId]) -> list[TaskId]:
-        there = set(self._plan.tasks())
-        return [task for task in tasks if task in there]
+        return [task for task in tasks if task in self._plan.task_set]
 
     def warm_ups_are_ready(self) -> bool:
-        """Whether copies that had to catch up have done so, all of them, and are not getting any closer.
+        """Return True if all expected warm-ups have caught up and no longer gain on the changelog.
 
-        What is missing when a task moves is replayed while it stands still: a copy that still gains is given the time.
+        A moving task stops while its missing records are replayed, so a copy that still gains is given more time.
         """
         if not self._expected or not all(map(self._has_caught_up, self._expected)):
             self._missing = math.inf
@@ -123,10 +124,12 @@ class StateReplicas:
         lag = self.standbys.lag(task)
         return lag is not None and lag <= self._settings.acceptable_recovery_lag
 
-    # -- copies --------------------------------------------------------------------------------------------------------
+    # -- standbys and warm-ups ----------------------------------------------------------------------------------------
 
     def keep(self, membership: Membership, owners: Mapping[TaskId, int]) -> None:
-        """Have the updaters keep what the group asks for, what is restored first, and our own tasks on other hosts."""
+        """Set the copies for the state updaters: those that the group requests, restoring tasks, and own tasks on other
+        hosts.
+        """
         kept = [task for task in self._known(membership.copies) if self._plan.is_stateful(task)]
         wanted = {task for task in (*kept, *self.restoring) if task not in owners and self._plan.is_stateful(task)}
         given = hosts_of(wanted, self._spark_threads.updaters.hosts() if wanted else [])
@@ -136,7 +139,7 @@ class StateReplicas:
         self.standbys.hurry(membership.probing or self._moves_wait)
 
     def choose(self, placement: Placement, membership: Membership | None) -> None:
-        """Keep copies of our own tasks where a placement puts them, unless other instances have them."""
+        """Set copies of own tasks from a placement, unless other instances have them."""
         elsewhere = set(membership.standbys) if membership is not None else set()
         self._own = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
         self._moves_wait = placement.is_waiting
@@ -144,13 +147,15 @@ class StateReplicas:
         self._chosen = {task: hosts[thread] for task, thread in placement.owners.items() if thread in hosts}
 
     def to_restore_first(self, tasks: Iterable[TaskId]) -> set[TaskId]:
-        """Which of these are restored first: they have much to restore, or have to wait for a transaction."""
+        """Return the tasks to restore as copies: they have much to restore, or an open transaction on their changelog."""
         asked = {task for task in tasks if task not in self._taken_back}
         waiting = {task for task in self._undecided(asked) if self._is_persistent(task)}
         return {task for task in asked if task in waiting or self._has_much_to_restore(task)}
 
     def restored(self) -> list[TaskId]:
-        """Tasks that have been restored first and may run, unless a transaction is open; looked at now and then."""
+        """Return restoring tasks that have caught up, at most once per interval. A transaction may still be open on their
+        changelogs.
+        """
         found = [task for task in self.restoring if self._is_back(task)]
         now = time.monotonic()
         if not found or now - self._looked_at < _UNDECIDED_EVERY:
@@ -159,20 +164,23 @@ class StateReplicas:
         return found
 
     def decided(self, tasks: Iterable[TaskId]) -> set[TaskId]:
-        """Those of the tasks on whose changelogs no transaction is open; asks the brokers, so not on the conductor's thread."""
+        """Return the tasks without an open transaction on their changelogs. It asks the brokers, so not on the event loop's
+        thread.
+        """
         asked = set(tasks)
         return asked - self._undecided(asked)
 
     def take_back(self, tasks: Iterable[TaskId]) -> None:
-        """Tasks that have been restored first are read and opened like new ones."""
+        """Read and open restored tasks like new ones."""
         ready = self.restoring.intersection(tasks)
         self.restoring -= ready
         self._taken_back |= ready
 
     def _undecided(self, tasks: Iterable[TaskId]) -> set[TaskId]:
-        """The tasks on whose changelogs a transaction is open: whoever opens them waits until it is decided.
+        """Return the tasks with an open transaction on a changelog, and log them at an interval. A lost instance may have
+        left it open.
 
-        An instance that was lost may have left it. It is told now and then.
+        Such a task cannot open until the transaction is decided.
         """
         if not self._config.eos_enabled:
             return set()
@@ -180,7 +188,7 @@ class StateReplicas:
             partition: task
             for task in tasks
             for partition in self._plan.changelogs(task)
-            # One that is an input topic is restored only as far as it was consumed.
+            # A changelog that is an input topic is restored only up to its committed offset.
             if partition.topic not in self._plan.subtopologies[task.subtopology].source_topics
         }
         ends = self._admin.log_ends(owners, False)
@@ -191,7 +199,7 @@ class StateReplicas:
             self._told_at = now
             told = ", ".join(f"{partition} at offset {at}" for partition, at in hidden.items())
             _log.warning(
-                "tasks %s wait for transactions that are open on their changelogs (%s): they end by their timeout "
+                "Tasks %s wait for open transactions on their changelogs (%s). These end at their timeout "
                 "(transaction.timeout.ms)",
                 *(", ".join(sorted({str(owners[p]) for p in hidden})), told),
             )
@@ -205,7 +213,7 @@ class StateReplicas:
         return self._is_persistent(task) and self.to_restore([task]) > _RESTORE_ASIDE
 
     def to_restore(self, tasks: Iterable[TaskId]) -> int:
-        """How many changelog records tasks lack that are to be opened here."""
+        """Return the number of changelog records that tasks lack on this instance."""
         changelogs = {task: self._plan.changelogs(task) for task in tasks}
         ends = self._admin.log_ends([p for partitions in changelogs.values() for p in partitions], self._config.eos_enabled)
         here = self.standbys.offsets()
@@ -216,12 +224,12 @@ class StateReplicas:
         )
 
     def _is_persistent(self, task: TaskId) -> bool:
-        """Whether a copy made by another process is of any use: state in memory dies with the process that has it."""
+        """Return True if all stores are on disk. An in-memory store cannot use a copy of another process."""
         builders = self._plan.subtopologies[task.subtopology].stores
         return all(builder.build().persistent for builder in builders.values())
 
     def standing_by(self) -> list[TaskMetadata]:
-        """The tasks of which this instance keeps copies; a copy reads no input, so it has no offsets there."""
+        """Return the tasks with a standby or warm-up here. They read no input, so they have no offsets."""
         return [
             TaskMetadata(
                 task,
@@ -231,21 +239,21 @@ class StateReplicas:
         ]
 
     def look_at_changelogs(self, tasks: Iterable[TaskId]) -> None:
-        """Note where the changelogs of tasks end; asks the brokers, so not on the conductor's thread."""
+        """Update the ends of tasks' changelogs. It asks the brokers, so not on the event loop's thread."""
         asked = [partition for task in tasks for partition in self._plan.changelogs(task)]
         try:
             self._ends.update(self._admin.reachable_ends(asked, self._config.eos_enabled) if asked else {})
         except PenstockError as exc:
-            _log.debug("where changelogs end cannot be told now: %s", exc)
+            _log.debug("Reading the ends of changelogs failed: %s", exc)
 
-    # -- where state is ------------------------------------------------------------------------------------------------
+    # -- placement -----------------------------------------------------------------------------------------------------
 
     def placement(
         self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], without: Collection[int] = ()
     ) -> Placement:
-        """Threads for tasks: those whose state cannot move stay, and the load moves the others.
+        """Return threads for tasks. Tasks whose state cannot move keep theirs; others are spread by load.
 
-        Threads on executors where other applications of the session do not work are the first to be chosen.
+        Threads on executors without other applications' work are preferred.
         """
         found, neighbours = self._spark_threads.hosts, self._spark_threads.neighbours
         threads = sorted((thread for thread in found if thread not in without), key=lambda thread: (neighbours[thread], thread))
@@ -256,20 +264,22 @@ class StateReplicas:
         return replace(others, owners={task: kept[task] if task in kept else others.owners[task] for task in tasks})
 
     def bound_threads(self, owners: Mapping[TaskId, int]) -> set[int]:
-        """The threads of tasks whose state cannot move to another executor."""
+        """Return the threads of tasks whose state cannot move to another executor."""
         return {thread for task, thread in owners.items() if task.subtopology in self._plan.bound}
 
     def _is_bound(self, task: TaskId, hosts: Mapping[int, str]) -> bool:
-        """Whether a move between these threads would lose a task's state: on one host it may be on the disk that all share."""
+        """Return True if a task's state would be lost by a move between these threads. On one host all threads share the
+        disk.
+        """
         bound = self._plan.bound.get(task.subtopology)
         return bound is StateBound.PROCESS or (bound is StateBound.HOST and len(set(hosts.values())) > 1)
 
     def _place_others(
         self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], hosts: Mapping[int, str]
     ) -> Placement:
-        """Threads for tasks, where their state is on one of several hosts; a thread that went to another host left it behind.
+        """Return threads for tasks, preferring hosts with their state. A thread that moved to another host has none of it.
 
-        How much state a task has is known from the last look at its changelogs.
+        The amount of a task's state is known from the last read of its changelogs' ends.
         """
         owners = {task: thread for task, thread in owners.items() if task in set(tasks)}
         if not tasks:
@@ -291,19 +301,19 @@ class StateReplicas:
         return place(tasks, hosts, spread, before, KnownState(totals, lags), self._settings)
 
     def opened(self, owners: Mapping[TaskId, int]) -> None:
-        """These tasks run in their threads now, with their state beside them."""
+        """Record tasks that now run in their threads."""
         hosts = self._spark_threads.hosts
         self._hosts.update({task: hosts[thread] for task, thread in owners.items() if thread in hosts})
         self._taken_back.difference_update(owners)
         self.standbys.forget(owners)
 
     def closed(self, tasks: Sequence[TaskId]) -> None:
-        """What was closed here is on the disk, as far as it had come."""
+        """Record the positions of closed tasks' state on disk."""
         if tasks and self.directory is not None and self._spark_threads.updaters.is_local:
             self.standbys.remember(stored_offsets(self._spark_threads.application, self.directory, tasks))
 
     def _source_limits(self) -> Mapping[TopicPartition, int]:
-        """Changelogs that are input topics are copied only as far as they have been committed."""
+        """Return the committed offsets of changelogs that are input topics: they are copied only up to there."""
         inputs = {
             partition
             for task in self.standbys.wanted

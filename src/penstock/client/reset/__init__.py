@@ -1,1 +1,1 @@
-"""Start an application over."""
+"""Reset of an application."""

@@ -1,8 +1,8 @@
-"""Start an application over: what `penstock reset` plans and carries out, as Kafka's application reset tool does.
+"""Reset an application for `penstock reset`, as Kafka's application reset tool does.
 
-1. Look: the group's members, its internal topics, the offsets it has committed, and who else is there.
-2. Plan: which topics go, which offsets become what. Nothing is changed up to here.
-3. Carry out: members out (if forced), internal topics and their offsets away, input offsets set, local state deleted.
+1. Look: the group's members, internal topics, committed offsets, and other applications.
+2. Plan: topics to delete and offsets to set. Nothing is changed up to here.
+3. Carry out: remove members (if forced), delete internal topics and their offsets, set input offsets, delete local state.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from penstock.state.directory import StateDirectory
 _DELETION_SECONDS = 60.0
 
 ChooseOffsets = Callable[[Admin, Mapping[TopicPartition, "int | None"]], Mapping[TopicPartition, int]]
-"""From partitions with what is committed for them to the offsets wanted."""
+"""Chooses offsets for partitions with their committed offsets."""
 
 
 @dataclass(frozen=True)
 class ResetPlan:
-    """What a reset will do."""
+    """The actions of a reset."""
 
     application_id: str
     members: tuple[MemberStatus, ...]
@@ -39,7 +39,7 @@ class ResetPlan:
     before: Mapping[TopicPartition, int | None]
     state_folder: Path | None
     left: Mapping[str, str | None]
-    """Topics that stay although they are named as this application's internal ones: whose they are, None where nobody knows."""
+    """Topics that are not deleted although their names fit: their owner's application id, None if unknown."""
 
 
 def plan_reset(
@@ -50,10 +50,10 @@ def plan_reset(
     input_topics: Sequence[str] = (),
     internal_topics: Sequence[str] | None = None,
 ) -> ResetPlan:
-    """Look at everything and decide; changes nothing.
+    """Make the plan of a reset without changing anything.
 
-    Without `input_topics` the offsets of every topic the group has committed something for are reset. Without
-    `internal_topics` those are deleted that are this application's beyond doubt (`topic_owners`), else the ones named.
+    Without `input_topics`, all topics with committed offsets are reset. Without `internal_topics`, only topics that certainly
+    belong to the application are deleted (`topic_owners`).
     """
     application_id = config["application.id"]
     counts = admin.partition_counts()
@@ -82,7 +82,9 @@ def plan_reset(
 
 
 def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Groups, force: bool = False) -> None:
-    """Do what the plan says; refuses while members are active unless forced, and where it cannot be told what is whose."""
+    """Carry out a plan. Raises StreamsError if members are active and `force` is not set, or if the owner of a topic is
+    unknown.
+    """
     if reason := refusal(plan, force):
         raise StreamsError(reason)
     if plan.members:
@@ -102,20 +104,21 @@ def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Grou
 
 
 def refusal(plan: ResetPlan, force: bool = False) -> str | None:
-    """Why a reset is refused: the application runs, or is only half found; None where nothing speaks against it."""
+    """Return the reason why a reset is refused, or None."""
     doubtful = [topic for topic, owner in plan.left.items() if owner is None]
     if doubtful:
         return (
-            f"it cannot be told whether {', '.join(doubtful)} belong to the application {plan.application_id}: left there, they "
-            "would bring its old state back. Name all that is to be deleted with --internal-topics, and nothing else is "
+            f"The topics {', '.join(doubtful)} may belong to the application {plan.application_id} or to another one. "
+            "If they stay, they may "
+            "restore its old state. Name all topics to delete with --internal-topics; no other is deleted "
             "(--internal-topics '' deletes none)"
         )
     if force or not plan.members:
         return None
     hosts = ", ".join(sorted({member.host for member in plan.members}))
     return (
-        f"the application {plan.application_id} has {len(plan.members)} active member(s) on {hosts}: stop them first, or use "
-        "--force if they are dead and only their session has not run out yet"
+        f"The application {plan.application_id} has {len(plan.members)} active member(s) on {hosts}. Stop them first, or use "
+        "--force if they are dead and only their session has not expired"
     )
 
 
@@ -127,12 +130,14 @@ def _owners(config: StreamsConfig, topics: Iterable[str], groups: Groups) -> Top
 
 
 def _wait_until_gone(admin: Admin, topics: Iterable[str]) -> None:
-    """A topic is deleted in the background: an application that starts meanwhile would take it for its own."""
+    """Wait until topics are deleted. Brokers delete in the background, and an application that starts meanwhile would use
+    them.
+    """
     deadline = time.monotonic() + _DELETION_SECONDS
     while left := set(topics) & set(admin.partition_counts()):
         if time.monotonic() > deadline:
             raise BrokerError(
-                f"the topics {', '.join(sorted(left))} are not gone after {_DELETION_SECONDS:.0f} s; look at the brokers"
+                f"The topics {', '.join(sorted(left))} are not deleted after {_DELETION_SECONDS:.0f} s. Check the brokers"
             )
         time.sleep(0.1)
 
@@ -148,6 +153,6 @@ def _refuse_unknown(what: str, given: Iterable[str], there: Iterable[str]) -> No
 
 
 def _within_log(admin: Admin, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The offsets wanted, moved to the log's start or end where they lie outside of it."""
+    """Return the offsets, limited to their logs."""
     starts, ends = admin.log_starts(wanted), admin.log_ends(wanted, False)
     return {p: min(max(offset, starts[p]), ends[p]) for p, offset in wanted.items()}

@@ -1,4 +1,4 @@
-"""To which offsets an application can be reset: the scenarios of Kafka's application reset tool."""
+"""The offsets to which an application can be reset: the scenarios of Kafka's application reset tool."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ Before = Mapping[TopicPartition, "int | None"]
 
 
 def to_earliest(admin: Admin, before: Before) -> Mapping[TopicPartition, int]:
-    """The first record there is."""
+    """Choose the first record."""
     return admin.log_starts(before)
 
 
 def to_latest(admin: Admin, before: Before) -> Mapping[TopicPartition, int]:
-    """What arrives from now on."""
+    """Choose the log end."""
     return admin.log_ends(before, False)
 
 
 def to_offset(offset: int) -> ChooseOffsets:
-    """The same offset in every partition."""
+    """Choose the same offset in every partition."""
     return lambda admin, before: dict.fromkeys(before, offset)
 
 
 def shift_by(number: int) -> ChooseOffsets:
-    """So many records forward, or backward where negative; partitions without a commit are left alone."""
+    """Move committed offsets by a number of records. Partitions without a committed offset are unchanged."""
     return lambda admin, before: {p: offset + number for p, offset in before.items() if offset is not None}
 
 
 def to_datetime(text: str) -> ChooseOffsets:
-    """The first record at or after a time; a time without a zone is UTC, as in Kafka's tool."""
+    """Choose the first record at or after a time. A time without a zone is UTC, as in Kafka's tool."""
     try:
-        # Python 3.10 reads neither a Z nor milliseconds of one digit.
+        # Python 3.10 accepts neither a Z nor a fraction of one digit.
         moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
     except ValueError as exc:
         raise ConfigError(f"--to-datetime {text!r} is not a time: expected YYYY-MM-DDTHH:mm:ss.sss") from exc
@@ -55,14 +55,14 @@ def to_datetime(text: str) -> ChooseOffsets:
 
 
 def by_duration(text: str, clock: Clock | None = None) -> ChooseOffsets:
-    """The first record of the last so many days, hours, minutes, seconds."""
+    """Choose the first record within the last duration."""
     back = parse_duration(text) // timedelta(milliseconds=1)
     now = (clock or SystemClock()).now_ms()
     return lambda admin, before: admin.offsets_at(before, now - back)
 
 
 def from_file(path: Path) -> ChooseOffsets:
-    """The offsets of a file with lines `topic,partition,offset`."""
+    """Choose offsets from a file with lines `topic,partition,offset`."""
     wanted: dict[TopicPartition, int] = {}
     try:
         with path.open(newline="") as file:
@@ -71,12 +71,12 @@ def from_file(path: Path) -> ChooseOffsets:
                     topic, partition, offset = (cell.strip() for cell in row)
                     wanted[TopicPartition(topic, int(partition))] = int(offset)
     except (OSError, ValueError) as exc:
-        raise ConfigError(f"--from-file {path} cannot be used: {exc}; expected lines of topic,partition,offset") from exc
+        raise ConfigError(f"--from-file {path} cannot be read: {exc}; expected lines of topic,partition,offset") from exc
     return lambda admin, before: {p: offset for p, offset in wanted.items() if p in before}
 
 
 def parse_duration(text: str) -> timedelta:
-    """An ISO 8601 duration of days or less.
+    """Parse an ISO 8601 duration of days or smaller units.
 
     >>> parse_duration("P1DT2H30M")
     datetime.timedelta(days=1, seconds=9000)

@@ -1,15 +1,14 @@
-"""Whose internal topics are: an application's, another's, or nobody can tell.
+"""Determines the owner of internal topics: this application, another one, or unknown.
 
-The name alone does not say it. `shop-eu-counts-changelog` is the changelog of store `eu-counts` of application `shop`, or that of
-store `counts` of application `shop-eu`. So what else is known is looked at, and a topic is ours only where
+The name is ambiguous: `shop-eu-counts-changelog` is the changelog of store `eu-counts` of application `shop`, or of store
+`counts` of application `shop-eu`. A topic belongs to this application if
+1. its name has one reading: the part after the application id has no `-`, or is a name of the DSL
+(`KSTREAM-AGGREGATE-STATE-STORE-0000000003`); or
+2. it is read by tasks (a repartition, a foreign-key join), and only this group has committed offsets for it; or
+3. it is the changelog of a store of this application: in the local state, or with an own repartition topic of the same name.
 
-1. its name can be read in one way: the part after the application's id has no `-`, or is a name that the DSL makes
-   (`KSTREAM-AGGREGATE-STATE-STORE-0000000003`); or
-2. it carries records from task to task (a repartition, a foreign-key join), and only our group has committed offsets of it; or
-3. it is the changelog of a store that we have: in the local state, or beside a repartition of its name that is ours.
-
-It is another's where an application is known, by its group or its local state, whose id begins with ours and fits the topic. Of
-what is left nobody knows.
+It belongs to another application if a known id (of a group or local state) begins with ours and fits the topic. Otherwise the
+owner is unknown.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ _FOREIGN_KEY_TOPIC = re.compile(r"(.+-)?KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATIO
 _MADE_BY_THE_DSL = re.compile(r"(KSTREAM|KTABLE|COGROUPKSTREAM)-[A-Z-]+-\d{10}(-[a-z-]+)?")
 
 CommittedTopics = Callable[[str], Collection[str]]
-"""From a group to the topics it has committed offsets of."""
+"""Returns the topics for which a group has committed offsets."""
 
 
 @dataclass(frozen=True)
 class TopicOwners:
-    """The topics that are named as internal topics of an application are: its own, another's with its id, and the rest."""
+    """Topics whose names fit an application: its own, others' with their application ids, and unknown ones."""
 
     ours: tuple[str, ...]
     others: tuple[tuple[str, str], ...]
@@ -38,12 +37,11 @@ class TopicOwners:
 
     @property
     def all(self) -> set[str]:
-        """All of them."""
         return {*self.ours, *(topic for topic, _ in self.others), *self.unknown}
 
 
 def is_named_as_internal(topic: str, application_id: str) -> bool:
-    """Whether a topic could be, by its name, one that an application makes for itself.
+    """Return True if a topic's name fits an internal topic of the application.
 
     >>> is_named_as_internal("shop-counts-changelog", "shop"), is_named_as_internal("orders", "shop")
     (True, False)
@@ -58,13 +56,15 @@ def topic_owners(
     stores: Collection[str],
     committed: CommittedTopics,
 ) -> TopicOwners:
-    """Sort topics by owner. `applications` are all ids that are known (groups, local state), `stores` ours on this machine."""
+    """Determine the owners of topics. `applications` has all known ids (groups, local state), `stores` this application's
+    local stores.
+    """
     named = sorted(topic for topic in topics if is_named_as_internal(topic, application_id))
     read_by_us = set(committed(application_id))
     ours: list[str] = []
     others: list[tuple[str, str]] = []
     unknown: list[str] = []
-    # Changelogs last: they are known by the repartitions that are ours.
+    # Changelogs last: rule 3 needs the own repartition topics.
     for topic in sorted(named, key=lambda topic: topic.endswith(_CHANGELOG)):
         inner = _inner_name(topic, application_id)
         assert inner is not None
@@ -82,17 +82,17 @@ def topic_owners(
 
 
 def local_applications(state_dir: Path) -> set[str]:
-    """The applications with state on this machine."""
+    """Return the applications with state on this machine."""
     return {folder.name for folder in state_dir.iterdir() if folder.is_dir()} if state_dir.is_dir() else set()
 
 
 def local_stores(state_dir: Path, application_id: str) -> set[str]:
-    """The stores of an application with files on this machine."""
+    """Return the stores of an application with files on this machine."""
     return {folder.name for folder in (state_dir / application_id).glob("*/rocksdb/*") if folder.is_dir()}
 
 
 def _inner_name(topic: str, application_id: str) -> str | None:
-    """What stands between the application's id and the ending; None where the topic is not named in this way."""
+    """Return the part between the application id and the ending, None if the name does not fit."""
     if not topic.startswith(f"{application_id}-"):
         return None
     rest = topic[len(application_id) + 1 :]
@@ -105,7 +105,7 @@ def _inner_name(topic: str, application_id: str) -> str | None:
 
 
 def _other_application(topic: str, application_id: str, applications: Iterable[str]) -> str | None:
-    """The application with the longest id that fits."""
+    """Return the application with the longest fitting id."""
     longer = [known for known in applications if known.startswith(f"{application_id}-") and is_named_as_internal(topic, known)]
     return max(longer, key=len, default=None)
 

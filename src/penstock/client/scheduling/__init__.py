@@ -1,1 +1,1 @@
-"""What runs next, in which thread: the conductor and what it decides with."""
+"""The event loop: it decides what runs next in each thread."""

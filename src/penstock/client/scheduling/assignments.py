@@ -1,9 +1,9 @@
-"""The last assignment of the group, and what this instance asks of the group.
+"""The last assignment of the group, and this instance's requests to the group.
 
     revoked ──► assigned (another assignment, another generation) ──► adopted by the event loop
 
-Assignments come on the group's thread, under the lock of the event queue. An assignment is known by its number, not by its
-generation: offsets that were read under an older one may be another member's since.
+Assignments arrive on the group member's thread, under the event queue's lock. An assignment is identified by its number, not
+its generation: another member may have changed offsets that were read under an older generation.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 
 class Assignment(NamedTuple):
-    """The generation that this instance may work in, if there is one now."""
+    """The current generation, if there is one."""
 
     membership: Membership | None
     number: int
     elsewhere: Mapping[TaskId, int]
-    """The number of the last assignment in which another member had a task: offsets read before it are old."""
+    """The number of the last assignment in which another member owned the task. Offsets read before it are outdated."""
 
 
 class Assignments:
@@ -41,106 +41,106 @@ class Assignments:
         self.lock = queue.lock
         self.member: GroupMember | None = None
         self.membership: Membership | None = None
-        """The generation that this instance may work in; None while it may in none."""
+        """The generation in which this instance may work, None if there is none."""
         self.claimed: Membership | None = None
-        """The generation whose tasks this instance still runs, also while the group joins."""
+        """The generation of the running tasks, also during a rebalance."""
         self.last: Membership | None = None
-        """The last generation that this instance was part of."""
+        """The last generation of this instance."""
         self.adopted_at = -1
-        """The number of the assignment that the event loop goes by."""
+        """The number of the assignment that the event loop has adopted."""
         self._pause = RebalancePause(not_processing)
         self._number = 0
-        self._elsewhere: dict[TaskId, int] = {}
+        self._elsewhere: Mapping[TaskId, int] = {}
+        """Replaced, never changed: the event loop takes it in every step."""
         self._probe_at: float | None = None
 
-    # -- from the group   ---------------------------------------------------------------------------------------------
+    # -- from the group ---------------------------------------------------------------------------------------------
 
     def revoked(self, lost: bool = False) -> Stopped:
-        """The group rebalances; what is returned is set when what has to stop has stopped.
+        """Begin a rebalance. Returns an event that is set when work has stopped.
 
-        Under exactly-once threads pause for a moment, and go on if the new generation is not there by then: a commit that comes
-        too late is refused by the broker and done again. Under at-least-once nobody would refuse it: threads stop, and are
-        waited for. What the group has given away already (`lost`) is read anew in any case.
+        Under exactly-once threads pause for a moment, and continue if the new generation takes longer: the broker refuses
+        late commits, and the work is repeated. Under at-least-once, threads stop and running batches are waited for, because
+        nothing refuses late commits. Tasks that the group has already reassigned (`lost`) are always read again.
         """
         with self.lock:
             if not lost and self._eos_enabled:
-                self.lock.notify_all()  # resident threads are called back
+                self.lock.notify_all()  # wakes the event loop, which ends residencies
                 return self._pause.begin()
             self.membership = None
             if lost:
                 self.claimed = None
                 self._number += 1
-                self._elsewhere.update(dict.fromkeys(self._tasks.plan.tasks(), self._number))
+                self._elsewhere = {**self._elsewhere, **dict.fromkeys(self._tasks.plan.tasks(), self._number)}
             self.lock.notify_all()
         return self._not_processing
 
     def assigned(self, membership: Membership) -> None:
-        """The part of a new generation that is ours; what we keep goes on as it is."""
+        """Take over the assignment of a new generation. Tasks that stay continue undisturbed."""
         with self.lock:
-            # A task that was somebody else's for a generation is not where we left it, even if it is ours again: what was read of
-            # it before is old, also where it has only been read and is not open yet.
+            # If another member owned a task for a generation, everything that was read of it before is outdated, even if it
+            # is ours again and not open yet.
             self._number += 1
-            theirs = set(self._tasks.plan.tasks()).difference(membership.tasks)
-            self._elsewhere.update(dict.fromkeys(theirs, self._number))
+            theirs = self._tasks.plan.task_set.difference(membership.tasks)
+            self._elsewhere = {**self._elsewhere, **dict.fromkeys(theirs, self._number)}
             self.membership = self.claimed = self.last = membership
             self._pause.end()
             self._probe_at = time.monotonic() + self._probing_seconds if membership.probing else None
             self.lock.notify_all()
 
-    # -- for the event loop        -------------------------------------------------------------------------------------
+    # -- for the event loop ----------------------------------------------------------------------------------------
 
     def latest(self) -> Assignment:
-        """The last assignment."""
         with self.lock:
-            return Assignment(self.membership, self._number, dict(self._elsewhere))
+            return Assignment(self.membership, self._number, self._elsewhere)
 
     @property
     def is_adopted(self) -> bool:
-        """Whether the event loop goes by the last assignment."""
+        """True if the event loop has adopted the last assignment."""
         return self._number == self.adopted_at
 
     @property
     def is_pausing(self) -> bool:
-        """Whether threads pause for a moment, because the group rebalances."""
+        """True while threads pause for a rebalance."""
         return self._pause.is_on
 
     @property
     def allow_processing(self) -> bool:
-        """Whether records may be processed, as far as the group is concerned."""
+        """True if the group allows processing."""
         return not self.is_pausing and self.membership is not None and self.is_adopted
 
     def drop(self) -> None:
-        """Work in no generation until the next one."""
+        """Stop working in the current generation."""
         with self.lock:
             self.membership = None
 
     def forget(self) -> None:
-        """The same, and what others had does not matter any more: everything is read anew."""
+        """Stop working in the current generation, and forget other members' tasks: everything is read again."""
         with self.lock:
             self.membership = None
-            self._elsewhere.clear()
+            self._elsewhere = {}
 
-    # -- to the group      ---------------------------------------------------------------------------------------------
+    # -- to the group ----------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: int) -> None:
-        """Commit as a member of this generation, or not at all; takes its time, on any thread."""
+        """Commit under this generation. Blocks; any thread may call it."""
         assert self.member is not None
         self.member.commit(offsets, generation=generation)
 
     def request_rejoin(self) -> None:
-        """Have the group deal out its work anew."""
+        """Request a rebalance."""
         if self.member is not None:
             self.member.request_rejoin()
 
     def probe(self) -> None:
-        """Have the group look whether what waits can move now; once in a generation."""
+        """Request a probing rebalance, at most once per generation."""
         with self.lock:
             asked, self._probe_at = self._probe_at is not None, None
         if asked:
             self.request_rejoin()
 
     def probe_in_time(self) -> None:
-        """The same where this instance leads the group, and it is time to."""
+        """Request a probing rebalance if it is due and this instance leads the group."""
         at = self._probe_at
         if at is not None and time.monotonic() > at and self.member is not None and self.member.is_leader:
             self.probe()

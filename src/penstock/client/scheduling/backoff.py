@@ -1,4 +1,4 @@
-"""How somebody who fails now and then goes on: how often in a row, since when, and when to try again."""
+"""Retry delays: the number of failures in a row, their start, and the next attempt."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from penstock.clock import monotonic
 
 _SHORTEST, _LONGEST, _DOUBLINGS = 0.05, 5.0, 7
-# A failure that lies so far back does not belong to the next one.
+# A failure after this time starts a new row.
 _FORGOTTEN = 30.0
 
 
 class Backoff:
-    """The failures in a row of one stream thread, or of one kind of request.
+    """The row of failures of one stream thread, or of one kind of request.
 
     >>> now = [0.0]
     >>> backoff = Backoff(lambda: now[0])
@@ -32,7 +32,7 @@ class Backoff:
         self.rests_until = 0.0
 
     def failed(self) -> float:
-        """Once more; the next try comes after a rest, longer each time. Returns how long it is."""
+        """Record a failure. Returns the delay until the next attempt, which doubles each time."""
         now = self._now()
         if now > self.rests_until + _FORGOTTEN:
             self._failures = 0
@@ -44,19 +44,19 @@ class Backoff:
         return rest
 
     def rest(self, seconds: float) -> None:
-        """Try again no sooner than this."""
+        """Delay the next attempt by at least this time."""
         self.rests_until = max(self.rests_until, self._now() + seconds)
 
     def went_well(self) -> None:
-        """What comes next counts from the beginning."""
+        """End the row of failures."""
         self._failures = 0
 
     @property
     def failing_seconds(self) -> float:
-        """For how long it has failed without once going well."""
+        """The duration of the current row of failures."""
         return self._now() - self._since if self._failures else 0.0
 
     @property
     def rests(self) -> bool:
-        """Whether it is too early to try again."""
+        """True before the next attempt is due."""
         return self._now() < self.rests_until

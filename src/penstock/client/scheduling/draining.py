@@ -1,10 +1,12 @@
 """Reads repartition topics to their ends before an instance stops, so that a Java application can take over.
 
-Java cannot read the blocks that stream threads write to each other. So a close of the only member of a group goes in rounds:
+Java cannot read the blocks that stream threads write. The close of the last member of a group therefore has rounds:
 
-1. All threads leave their Spark tasks, as at any end. From then on nobody writes to the repartition topics.
-2. Ask the brokers where these end. If everything up to there is committed, the instance stops. It needs no Spark job for that.
-3. Have the threads with unread partitions read them, and no source topic. They may write to the next repartition: go on with 2.
+1. All threads end their residencies, as in any close. After that nothing writes to repartition topics.
+2. Ask the brokers for the ends of these topics. If everything up to them is committed, the instance stops without a further
+Spark job.
+3. Threads with unread partitions read them, and no source topic. They may write to the next repartition topic: continue with
+2.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from penstock.kafka.admin import Admin
 
 _log = logging.getLogger(__name__)
 
-# It gives up after so many rounds in which nothing was committed: records may wait for a source topic.
+# Gives up after this number of rounds without a commit: records may wait for a source topic.
 _MOST_IDLE_ROUNDS = 2
 # A punctuator may write to a repartition topic in every round.
 _MOST_ROUNDS = 100
 
 
 class Draining:
-    """Used by the event loop's thread."""
+    """Drains repartition topics. Used by the event loop's thread."""
 
     def __init__(self, config: StreamsConfig, tasks: TaskManager, admin: Admin, run: RunState, background: Background) -> None:
         self._tasks, self._admin, self._run, self._background = tasks, admin, run, background
@@ -38,26 +40,26 @@ class Draining:
         self._deadline: float | None = None
         self._asking: Future[dict[TopicPartition, int]] | None = None
         self._unread: Mapping[TopicPartition, int] = {}
-        """The partitions that are not known to be read to their ends, each with the offset to read next."""
+        """Partitions that may be unread, with the next offset."""
         self._rounds = self._idle_rounds = 0
 
     @property
     def is_needed(self) -> bool:
-        """Whether blocks may be left in repartition topics when an instance stops that now runs."""
+        """True if a running instance may leave blocks in repartition topics when it stops."""
         return self._writes_blocks and bool(self._tasks.plan.repartition_topics) and self._run.told_running
 
     def begin(self, seconds: float | None) -> None:
-        """Drain, for so long at most; all repartition partitions may have something unread."""
+        """Start draining, for at most `seconds`. Initially all repartition partitions count as unread."""
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._unread = self._next_offsets()
 
     def look(self, *, shares_work: bool) -> None:
-        """Begin the next round if the last one is over, or have the instance stop."""
+        """Begin the next round after the last one, or stop the instance."""
         threads = self._tasks.threads.values()
         if shares_work:
-            self._stop({})  # the other members read on
+            self._stop({})  # the other members read them
         elif not self._run.may_process or not self._tasks.are_running:
-            self._stop(self._unread)  # a thread has failed, or the group rebalances
+            self._stop(self._unread)  # a thread failed, or the group rebalances
         elif self._deadline is not None and time.monotonic() >= self._deadline:
             self._stop(self._unread)
         elif self._asking is None and not any(thread.job is not None or thread.has_unread for thread in threads):
@@ -74,8 +76,8 @@ class Draining:
         self._asking = None
         try:
             ends = future.result(0)
-        except Exception as exc:  # noqa: BLE001 - whatever it was, the instance stops
-            _log.warning("the ends of the repartition topics cannot be read: %s", exc)
+        except Exception as exc:  # noqa: BLE001 - the instance stops after any error
+            _log.warning("Reading the ends of the repartition topics failed: %s", exc)
             self._stop(self._unread)
             return
         unread = {partition: at for partition, at in self._next_offsets().items() if ends.get(partition) != at}
@@ -94,10 +96,10 @@ class Draining:
         self._run.become(RunPhase.STOPPING)
 
     def tell_unread(self) -> None:
-        """Log what is left after the end of the instance, if there is anything."""
+        """Log the topics that remain unread at the end of the instance."""
         if self._unread:
             _log.warning(
-                "closed before repartition topics were read to their ends: %s may have unread blocks, which Java cannot read. "
+                "Closed before repartition topics were read to their ends: %s may have unread blocks, which Java cannot read. "
                 "Before a Java application takes over, start this one again with repartition.format = records and close it when "
                 "these topics are read",
                 ", ".join(sorted({partition.topic for partition in self._unread})),

@@ -1,12 +1,12 @@
-"""The event loop of an instance: one thread in the driver that knows the tasks and threads, and waits for nothing.
+"""The event loop of an instance: one thread in the driver that owns the state of tasks and threads.
 
     GroupMember ── assignments ──►┌────────────┐── residencies, call back ──► ThreadSupervisor ──► Spark
     KafkaStreams ── close, pause ►│ event loop │◄── reports, failures ────────
     brokers ── offsets, log ends ►└────────────┘── the state of each task ──► TaskManager
 
-What other threads, brokers and the group have to say is a callback in the event queue. After the callbacks every thread is looked
-at: what should be is compared with what is, and the next step towards it begins. So there is nothing to be undone when something
-fails in between. The event loop makes no blocking call: requests to brokers, stores and Spark run in the background.
+Other threads, brokers and the group put callbacks into the event queue. After the callbacks the loop compares the desired and
+the actual state of each thread and begins the next step. If a step fails, nothing has to be undone. The loop makes no
+blocking call: requests to brokers, stores and Spark run in the background.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from functools import partial
 
 from penstock.client.replicas.local_replicas import LocalReplicas
 from penstock.client.scheduling.assignments import Assignments
+from penstock.client.scheduling.bounded_run import BoundedRun, InputEnds
 from penstock.client.scheduling.draining import Draining
 from penstock.client.scheduling.event_queue import TICK, Background, EventQueue
 from penstock.client.scheduling.events import Events
@@ -44,12 +45,12 @@ from penstock.spark.plan import Plan
 
 _log = logging.getLogger(__name__)
 
-# How many things run in the background at a time: requests to brokers and threads, commits, threads that close.
+# Concurrent background work: requests to brokers and threads, commits, threads that close.
 _BACKGROUND_THREADS = 16
 
 
 class EventLoop:
-    """Runs the tasks of one instance over its stream threads, until told to stop."""
+    """Runs the tasks of one instance on its stream threads until stopped."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class EventLoop:
         offsets: TaskOffsets,
         events: Events,
         executor: Executor | None = None,
+        ends: InputEnds | None = None,
     ) -> None:
         self._jobs, self._events = jobs, events
         always = config["task.spread"] == "always" or config["num.stream.threads"] is not None
@@ -74,8 +76,9 @@ class EventLoop:
         self._upgrade = VectorUpgrade(self.assignments, self._background)
         self._roster = ThreadRoster(config, self.tasks, jobs, self._background)
         common = config, self.tasks, jobs, events
-        self._supervisor = ThreadSupervisor(*common, self.assignments, self._run, self._background, self._roster)
-        self._idle = IdlePolling(config, self.tasks, admin, self._run, self._background, self._supervisor)
+        self.bounded = BoundedRun(self.tasks, admin, self._run, self._background, ends)
+        self._supervisor = ThreadSupervisor(*common, self.assignments, self._run, self._background, self._roster, self.bounded)
+        self._idle = IdlePolling(config, self.tasks, admin, self._run, self._background, self._supervisor, self.bounded)
         self._draining = Draining(config, self.tasks, admin, self._run, self._background)
         self._housekeeping = Housekeeping(*common, admin, self.assignments, self._background, self._supervisor)
         self._supervisor.on_begun = self._housekeeping.look_for_places
@@ -84,13 +87,13 @@ class EventLoop:
         events.standbys.on_let_go = self.queue.wake
         events.standbys.on_failed = self._copy_failed
 
-    # -- told from outside ---------------------------------------------------------------------------------------------
+    # -- commands ------------------------------------------------------------------------------------------------------
 
     def stop(self, seconds: float | None = None) -> None:
-        """End when the batches that run are committed.
+        """Stop when the running batches are committed.
 
-        The only member of a group reads its repartition topics to their ends first (`draining.py`). That takes half of `seconds`
-        at most, which is how long the caller waits.
+        The last member of a group first drains its repartition topics (`client/scheduling/draining.py`), for at most half of
+        `seconds`, which is the caller's timeout.
         """
         if seconds == 0 or self.shares_work or not self._draining.is_needed:
             self._run.become(RunPhase.STOPPING)
@@ -104,62 +107,64 @@ class EventLoop:
             self._run.become(RunPhase.STOPPING)
 
     def pause(self, paused: bool) -> None:
-        """Process and restore nothing while paused."""
+        """Stop or continue processing and restoring."""
         self._run.become(RunPhase.PAUSED if paused else RunPhase.ACTIVE)
 
     def halt(self) -> None:
-        """Process nothing more, and wait for the group to tell all instances to stop."""
+        """Stop processing and wait until the group asks all instances to stop."""
         self._run.become(RunPhase.HALTED)
 
     def end(self) -> None:
-        """End as the wish of a member that the whole application stops does."""
+        """Stop as if a member had asked the whole application to stop."""
         self._run.become(RunPhase.SHUT_DOWN)
 
     def fail(self, error: BaseException) -> None:
-        """Have a failure outside of a thread dealt with; called on any thread. An error of a task fails the task's thread."""
+        """Handle a failure outside of a thread. Any thread may call this. The error of a task fails the task's thread."""
         self.queue.put(partial(self._failed_outside, error))
 
     def _failed_outside(self, error: BaseException) -> None:
         task = error.task_id if isinstance(error, StreamsError) else None
         thread = None if task is None else self.tasks.threads.get(self.tasks.owners.get(task, -1))
         if self._run.is_over:
-            _log.error("a further failure of an application that ends: %s", error, exc_info=error)
+            _log.error("A further failure while the application ends: %s", error, exc_info=error)
         elif thread is not None and thread.is_open:
             self._supervisor.fail_between_batches(thread, error)
-        else:  # there is no thread that could begin anew now
+        else:  # no thread can be restarted for it
             raise error
 
     def _copy_failed(self, task: TaskId, failure: Failure) -> None:
-        """Tell the client of an error that waiting does not cure, such as a user's store that raises; the copy is tried again."""
+        """Report an error of a standby that a retry cannot cure, such as a user's store that raises. The standby is retried
+        anyway.
+        """
         error = error_of(failure)
         if is_transient(error) or isinstance(error, OSError):
-            _log.info("a copy of task %s is tried again: %s", task, error)
+            _log.info("The standby of task %s is retried after an error: %s", task, error)
             return
-        failed = StreamsError(f"the copy of task {task} failed: {error}")
+        failed = StreamsError(f"The standby of task {task} failed: {error}")
         failed.task_id, failed.__cause__ = task, error
         self.fail(failed)
 
     def revoked(self, lost: bool = False) -> Stopped:
-        """The group rebalances; what is returned is set when what has to stop has stopped (`Assignments.revoked`)."""
+        """Begin a rebalance (see `Assignments.revoked`)."""
         return self.assignments.revoked(lost)
 
     def assigned(self, membership: Membership) -> None:
-        """The part of a new generation that is ours; what we keep goes on as it is."""
+        """Take over the assignment of a new generation."""
         with self.queue.lock:
             if membership.shutdown_requested:
                 self._run.become(RunPhase.SHUT_DOWN)
             self.assignments.assigned(membership)
 
     def change_threads(self, change: ThreadChange) -> None:
-        """Add or remove a thread; the change says when that is done."""
+        """Add or remove a thread. The change has a callback for its completion."""
         self._roster.ask(change)
 
     def replace_thread(self, old: int, new: int, name: str, on_done: Callable[[], None] = lambda: None) -> None:
-        """Put a new thread in the place of one that failed, in its worker; called on the event loop's own thread."""
+        """Replace a failed thread by a new one in the same worker. Called on the event loop's thread."""
         self._roster.replace(old, new, name, on_done)
 
     def replace_plan(self, plan: Plan, offsets: TaskOffsets) -> None:
-        """Other topics than before: the next generation of the group works by this plan. Waits for the batches that run."""
+        """Use another plan from the next generation on. Waits for running batches."""
         done = threading.Event()
 
         def replace() -> None:
@@ -179,11 +184,11 @@ class EventLoop:
             pass
 
     def watch_globals(self, partitions: list[TopicPartition]) -> None:
-        """Partitions of global topics: threads keep copies of them, also without input."""
+        """Set the partitions of global topics. Threads update their copies of them even without input."""
         self._supervisor.globals = partitions
 
     def reopen(self) -> None:
-        """A thread does not answer readers any more: see whether its worker is there, also if there is nothing to process."""
+        """Check the workers of all threads, because one does not answer queries."""
 
         def doubt() -> None:
             for thread in self.tasks.threads.values():
@@ -192,7 +197,7 @@ class EventLoop:
         self.queue.put(doubt)
 
     def _nudge(self) -> None:
-        """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
+        """Continue tasks that wait for copies, and request a rebalance when warm-ups are ready."""
         if self.tasks.adopted is None or self.member is None:
             return
         if self.copies.restoring:
@@ -200,11 +205,11 @@ class EventLoop:
         if self.copies.warm_ups_are_ready():
             self.assignments.probe()
 
-    # -- asked from outside --------------------------------------------------------------------------------------------
+    # -- values --------------------------------------------------------------------------------------------------------
 
     @property
     def member(self) -> GroupMember | None:
-        """This instance as a member of the group, once there is one."""
+        """The group member of this instance, None before it is made."""
         return self.assignments.member
 
     @member.setter
@@ -213,17 +218,17 @@ class EventLoop:
 
     @property
     def membership(self) -> Membership | None:
-        """The last generation of the group that this instance was part of; None before the first."""
+        """The last generation of this instance, None before the first."""
         return self.assignments.last
 
     @property
     def shares_work(self) -> bool:
-        """Whether other instances are members of the group."""
+        """True if the group has other members."""
         membership = self.assignments.membership
         return membership is not None and len(membership.hosts) > 1
 
     def holdings(self) -> tuple[tuple[TaskId, ...], tuple[TaskId, ...], dict[TaskId, int]]:
-        """What this instance tells the group: tasks it runs, tasks it has copies of, and how far their state is."""
+        """Return the data for the group: this instance's tasks, standbys and state positions."""
         with self.queue.lock:
             membership, running = self.assignments.claimed, list(self.tasks.owners)
         return self.copies.holdings(membership, running)
@@ -235,52 +240,52 @@ class EventLoop:
 
     @property
     def standbys(self) -> LocalReplicas:
-        """The copies of state that this instance keeps."""
+        """The standbys and warm-ups of this instance."""
         return self.copies.standbys
 
     @property
     def standby_hosts(self) -> Mapping[TaskId, str]:
-        """The host of each standby task that this instance keeps; empty for the driver's own."""
+        """The host of each standby here; the empty string is the driver's own."""
         return self.standbys.wanted
 
     @property
     def waiting_for_core(self) -> Mapping[str, float]:
-        """How many seconds each thread has waited that waits for a core of Spark now, by its name."""
+        """The waiting time of each thread that waits for a core of Spark, by name."""
         return self._jobs.waits.seconds
 
     @property
     def is_open(self) -> bool:
-        """Whether all tasks are open and restored."""
+        """True if all tasks are open and restored."""
         return self._run.told_running and not self._run.is_closing
 
     def is_ready(self, task: TaskId) -> bool:
-        """Whether a task of this instance is open and restored: what it has committed can be read."""
+        """Return True if a task is open and restored here, so that its committed state can be read."""
         return not self._run.is_closing and self.tasks.is_ready(task)
 
     def has_globals(self, thread: int) -> bool:
-        """Whether a thread is open, and its copy of the global tables with it."""
+        """Return True if a thread with its copy of the global tables is open."""
         found = self.tasks.threads.get(thread)
         return found is not None and found.is_open and not self._run.is_closing
 
     @property
     def has_begun(self) -> bool:
-        """Whether the worker of every thread is there, or has failed to be."""
+        """True if every thread's worker has started, or failed to start."""
         return all(t.has_begun or t.phase is ThreadPhase.BACKING_OFF for t in list(self.tasks.threads.values()))
 
     @property
     def polls(self) -> int:
-        """How often the ends of logs have been asked for."""
+        """The number of requests for the ends of logs."""
         return self._idle.asked
 
     @property
     def is_processing(self) -> bool:
-        """Whether any thread may be processing."""
+        """True if any thread may be processing."""
         return processes_any(list(self.tasks.threads.values()))
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until stopped, or until a failure that the client does not want to survive; batches that run are waited for."""
+        """Run until stopped, or until a failure that stops the client. Waits for running batches."""
         try:
             while not self._run.is_over or self.is_processing:
                 self.step()
@@ -293,7 +298,7 @@ class EventLoop:
             self._draining.tell_unread()
 
     def step(self) -> None:
-        """Take up the callbacks, then bring every thread a step further."""
+        """Run the queued callbacks, then advance every thread."""
         guarded = self._supervisor.guarded
         while (callback := self.queue.take()) is not None:
             guarded(None, callback)
@@ -312,11 +317,12 @@ class EventLoop:
         guarded(None, self._idle.look)
         guarded(None, self._housekeeping.look)
         guarded(None, self._tell_state)
+        guarded(None, self.bounded.look)
 
     def _follow_assignments(self) -> None:
-        """Go by the last assignment: threads come and go, tasks are adopted and given up, offsets of new ones are read."""
+        """Adopt the last assignment: change threads, adopt and give up tasks, read offsets of new ones."""
         if self.member is not None and self.member.failure is not None:
-            error = BrokerError(f"the application cannot be a member of its group: {self.member.failure}")
+            error = BrokerError(f"The application cannot be a member of its group: {self.member.failure}")
             error.__cause__ = self.member.failure
             self._events.on_failure(error, None)
             self._run.become(RunPhase.FAILED)
@@ -343,7 +349,7 @@ class EventLoop:
             raise
 
     def _tell_state(self) -> None:
-        """The state of the instance follows from those of its tasks and threads."""
+        """Report the instance's state, which follows from its tasks and threads."""
         running = self.assignments.membership is not None and self.assignments.is_adopted and self.tasks.are_running
         if self._run.is_halted or self._run.is_closing or (self.assignments.is_pausing and self._run.told_running):
             return
@@ -353,11 +359,11 @@ class EventLoop:
 
 
 class _NotProcessing:
-    """Set while no thread processes."""
+    """An event that is set while no thread processes."""
 
     def __init__(self, tasks: TaskManager) -> None:
         self._tasks = tasks
 
     def is_set(self) -> bool:
-        """Whether nothing runs that changes anything."""
+        """Return True if no thread processes."""
         return not processes_any(list(self._tasks.threads.values()))

@@ -1,4 +1,4 @@
-"""What the event loop tells the client; called on the event loop's thread."""
+"""The callbacks of the event loop to the client, on the event loop's thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.spark.messages import BatchReport, RestoreProgress, ThreadReport
 
 @dataclass
 class Events:
-    """One function for each thing that the client wants to know; nothing is done where it wants nothing."""
+    """One callback for each event. The default does nothing."""
 
     on_running: Callable[[], None] = lambda: None
     on_rebalancing: Callable[[], None] = lambda: None
@@ -24,5 +24,5 @@ class Events:
     on_reports: Callable[[Mapping[int, ThreadReport]], None] = lambda reports: None
     on_batch: Callable[[int, BatchReport], None] = lambda thread, batch: None
     on_slots: Callable[[int], None] = lambda slots: None
-    """How many tasks the executors run at a time; without dynamic allocation."""
+    """Called with the number of Spark's task slots, unless Spark uses dynamic allocation."""
     standbys: StandbyEvents = field(default_factory=StandbyEvents)

@@ -1,4 +1,4 @@
-"""Failures of stream threads: which pass by themselves, and how they become exceptions again."""
+"""Failures of stream threads: their classification, and their conversion to exceptions."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from penstock.spark.messages import Failure
 
 
 class ThreadLostError(StreamsError):
-    """The worker or the executor of a stream thread died."""
+    """The worker or the executor of a stream thread has died."""
 
 
 _TRANSIENT = (BrokerError, LockError, TaskMigratedError, TaskCorruptedError, ThreadLostError, NoExecutorsError)
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether starting again from the last commit is the cure: brokers away, a worker dead, work taken over."""
+    """Return True if a restart from the last commit cures the error: brokers unavailable, a dead worker, tasks taken over."""
     return isinstance(error, _TRANSIENT) and not isinstance(error, BrokerAccessError)
 
 
 def error_of(failure: Failure) -> BaseException:
-    """The exception a thread met; the user's own stays visible as its cause, and the last cause has the thread's traceback."""
+    """Return a thread's exception. The user's exception is its cause, and the last cause has the thread's traceback."""
     if failure.kind == "ThreadLost":
-        return ThreadLostError(f"the worker of a stream thread is gone: {failure.message}")
+        return ThreadLostError(f"The worker of a stream thread died: {failure.message}")
     if failure.kind == "SessionStopped":
         return SessionStoppedError()
     told, known = failure.error, _error_class(failure.kind)

@@ -1,4 +1,4 @@
-"""What is looked at now and then: executors, the session, threads that wait for a core, the load, topics to purge."""
+"""Periodic checks: executors, the session, threads that wait for a core, the load, topics to purge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHANGELOGS_EVERY, _SLOTS_EVERY = 1.0, 5.0
 
 
 class Intervals:
-    """What is to be done every so many seconds, by its name.
+    """Intervals of periodic work, by name.
 
     >>> now = [100.0]
     >>> intervals = Intervals(lambda: now[0], begun=["purge"])
@@ -37,7 +37,7 @@ class Intervals:
         self._last = dict.fromkeys(begun, now())
 
     def is_time(self, name: str, seconds: float) -> bool:
-        """Whether it was not done for longer than this; it counts as done then."""
+        """Return True, and record the time, if the interval has passed."""
         now = self._now()
         if now - self._last.get(name, 0.0) <= seconds:
             return False
@@ -45,12 +45,12 @@ class Intervals:
         return True
 
     def hurry(self, name: str) -> None:
-        """It is time for it at once."""
+        """Make the work due now."""
         self._last[name] = 0.0
 
 
 class Housekeeping:
-    """Used by the event loop's thread; what takes its time is done in the background."""
+    """Starts periodic work. Used by the event loop's thread; slow work runs in the background."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Housekeeping:
         self._intervals = Intervals(monotonic, begun=("purge", "places"))
 
     def look(self) -> None:
-        """Begin what is due."""
+        """Start the work that is due."""
         self._events.on_housekeeping()
         self._assignments.probe_in_time()
         self._look_after_threads()
@@ -79,7 +79,7 @@ class Housekeeping:
             self._admin.purge({p: some.offset for p, some in committed.items() if p.topic in topics})
 
     def _look_after_threads(self) -> None:
-        """See whether the session and the executors are there, where threads should be, and who waits for a core."""
+        """Check the session and the executors, the placement of threads, and threads that wait for a core."""
         is_time, jobs = self._intervals.is_time, self._jobs
         if is_time("session", _SESSION_EVERY):
             jobs.check_session()
@@ -100,15 +100,14 @@ class Housekeeping:
             self._background.do("look", partial(jobs.waits.look, names))
 
     def look_for_places(self) -> None:
-        """Look at once where threads should be: one is in its place, and another may have waited for that."""
+        """Check the placement of threads now: a thread has moved, and another may wait to move."""
         self._intervals.hurry("places")
 
     def _take_places(self, places: Mapping[int, str | None]) -> None:
-        """Executors came or went: threads that should be elsewhere go there, when others have what they had.
+        """Move threads to better executors after their tasks have moved to other threads.
 
-        One after the other: a worker takes a second of a core to start, which those who have its tasks meanwhile need.
-        A thread whose tasks have state that cannot move stays where it is. All threads whose executors get no more tasks from
-        Spark go at once.
+        One thread at a time: starting a worker takes a second of a core, which the threads with its tasks need. A thread with
+        state that cannot move stays. Threads whose executors get no more tasks from Spark move at once.
         """
         refused = self._jobs.refusals.keys()
         bound = self._tasks.copies.bound_threads(self._tasks.owners) - refused

@@ -1,4 +1,4 @@
-"""Threads that have nothing to read leave their Spark task; the driver looks now and then whether something has come for them."""
+"""Polling for idle threads: they have no residency, and the driver checks for new records at an interval."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from penstock.client.scheduling.backoff import Backoff
+from penstock.client.scheduling.bounded_run import BoundedRun
 from penstock.client.scheduling.event_queue import Background
 from penstock.client.scheduling.failures import is_transient
 from penstock.client.scheduling.run_state import RunState
@@ -29,7 +30,7 @@ class _Ends(NamedTuple):
 
 
 class IdlePolling:
-    """Asks the brokers where logs end, one request at a time, in the background; used by the event loop's thread."""
+    """Asks the brokers for the ends of logs, one request at a time, in the background. Used by the event loop's thread."""
 
     def __init__(
         self,
@@ -39,19 +40,20 @@ class IdlePolling:
         run: RunState,
         background: Background,
         supervisor: ThreadSupervisor,
+        bounded: BoundedRun,
     ) -> None:
         self._tasks, self._admin, self._run = tasks, admin, run
-        self._background, self._supervisor = background, supervisor
+        self._background, self._supervisor, self._bounded = background, supervisor, bounded
         self._timeout = config["task.timeout.ms"] / 1000
         self._committed_globals = reads_committed(global_consumer_config(config, "global"))
         self._asking: Future[_Ends] | None = None
         self._globals: Mapping[TopicPartition, int] = {}
         self._backoff, self._rests_until = Backoff(), 0.0
         self.asked = 0
-        """How often the ends of logs have been asked for."""
+        """The number of requests."""
 
     def look(self) -> None:
-        """Ask where the logs of idle threads end, if it is time for that."""
+        """Ask for the ends of idle threads' logs if it is time."""
         if self._asking is not None or not self._run.may_process or time.monotonic() < self._rests_until:
             return
         threads = self._supervisor.idle_threads()
@@ -75,7 +77,8 @@ class IdlePolling:
             self._rests_until = time.monotonic() + self._backoff.failed()
             if not is_transient(exc) or self._backoff.failing_seconds > self._timeout:
                 raise
-            _log.warning("the ends of logs cannot be read now, and are asked for again: %s", exc)
+            _log.warning("Reading the ends of logs failed. Trying again: %s", exc)
             return
         changed, self._globals = ends.globals != self._globals, ends.globals
-        self._supervisor.wake(threads, ends.inputs, all_of_them=changed)
+        inputs = self._bounded.clip(ends.inputs, self._tasks.positions())
+        self._supervisor.wake(threads, inputs, all_of_them=changed)

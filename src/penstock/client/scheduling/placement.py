@@ -1,8 +1,8 @@
-"""Which thread runs which task, and which host keeps a copy: the same assignor, over the threads of one instance.
+"""Placement of tasks on threads and of standbys on hosts: the group's assignor, for the threads of one instance.
 
-On one machine state is on the disk that all threads share, and a move costs a close and an open. Over several hosts a task runs
-where its state is; one that should run elsewhere is warmed up there first. A task whose state cannot move keeps its thread until
-that is gone; such tasks are spread over all threads from the start.
+On one machine all threads share the state's disk, and a move costs a close and an open. On several hosts a task runs where
+its state is, and a warm-up precedes a move. A task whose state cannot move keeps its thread as long as that exists; such
+tasks are spread over all threads from the start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.ids import TaskId
 
 @dataclass(frozen=True)
 class Placement:
-    """The thread of each task, the host that keeps a copy of it where one does, and whether a move waits for its copy."""
+    """The thread of each task, the host of its standby if any, and whether a move waits for a warm-up."""
 
     owners: dict[TaskId, int]
     copies: dict[TaskId, str] = field(default_factory=dict)
@@ -27,13 +27,13 @@ class Placement:
 
 @dataclass(frozen=True)
 class KnownState:
-    """What is known of tasks' state: how much there is of it, and how far behind the part on a host is."""
+    """The size of each task's state, and the lag of its parts on each host."""
 
     totals: Mapping[TaskId, int]
     lags: Mapping[TaskId, Mapping[str, int]]
 
     def lag(self, task: TaskId, host: str) -> int:
-        """How many records a host would have to read before it could run a task."""
+        """Return the number of records that a host must restore to run a task."""
         return self.lags.get(task, {}).get(host, self.totals.get(task, 0))
 
 
@@ -61,9 +61,10 @@ def place(
 def keep_bound(
     tasks: Sequence[TaskId], threads: Mapping[int, str], before: Mapping[TaskId, int], homes: Mapping[TaskId, str]
 ) -> dict[TaskId, int]:
-    """Threads for tasks whose state cannot move; `homes` has the host where each was opened.
+    """Return threads for tasks whose state cannot move. `homes` has the host where each was opened.
 
-    A task stays where it is. One without a thread gets the thread with the fewest of them, on its home if that has a thread.
+    A task keeps its thread. A task without a thread gets the one with the fewest such tasks, on its home if that has a
+    thread.
 
     >>> task, other = TaskId(0, 0), TaskId(0, 1)
     >>> keep_bound([task, other], {0: "a", 1: "a"}, {task: 1}, {task: "a"}) == {task: 1, other: 0}
@@ -101,7 +102,7 @@ def _over_all(
     found = assign(unassigned, members, replace(settings, standby_replicas=min(1, settings.standby_replicas)))
     owners = {task: int(thread) for task, thread in found.owners.items()}
     copies = {}
-    for kept in (found.standby, found.warmup):  # a task has one copy in an instance: a warm-up is the one that is wanted most
+    for kept in (found.standby, found.warmup):  # a task has one standby per instance: a warm-up takes precedence
         copies.update({task: threads[int(thread)] for thread, copied_here in kept.items() for task in copied_here})
     return Placement({task: owners[task] for task in tasks}, copies, found.probing)
 
@@ -135,7 +136,7 @@ def _together(
 
 
 def _other_host(task: TaskId, host: str, threads: Mapping[int, str], state: KnownState, copies: Mapping[TaskId, str]) -> str:
-    """A host for a copy: one that has it already, else the one with the fewest."""
+    """Return a host for a standby: one that already has it, else the one with the fewest."""
     load = Counter(copies.values())
     known = state.lags.get(task, {})
     return min(

@@ -1,4 +1,4 @@
-"""A short pause of all threads while the group rebalances, so that no commit is refused for its generation."""
+"""A short pause of all threads during a rebalance, so that no commit is refused for its generation."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 from penstock.clock import monotonic
 from penstock.kafka.membership import Stopped
 
-# The others hear of a rebalance with their next heartbeat, a second later; whoever takes longer is not waited for.
+# The other members notice a rebalance with their next heartbeat, after up to a second. Slower ones are not waited for.
 _SECONDS = 1.5
 
 
 class RebalancePause:
-    """Under exactly-once: batches that run are waited for before joining, and none begins until the new generation is there.
+    """Under exactly-once, running batches end before the member joins, and none begins until the new generation.
 
-    A commit under an old generation is refused, and its tasks have to be opened again. If a batch or the join takes long,
-    threads go on, and the broker refuses what comes too late: a pause is never longer than a moment.
+    The broker refuses a commit under an old generation, and its tasks must be opened again. The pause is short: if a batch or
+    the join takes long, threads continue, and late commits are refused.
 
     >>> import threading
     >>> idle = threading.Event()
@@ -31,19 +31,19 @@ class RebalancePause:
         self._until = 0.0
 
     def begin(self) -> RebalancePause:
-        """The group joins."""
+        """Start the pause: the member joins."""
         self._until = self._now() + _SECONDS
         return self
 
     def end(self) -> None:
-        """The new generation is there."""
+        """End the pause: the new generation has begun."""
         self._until = 0.0
 
     @property
     def is_on(self) -> bool:
-        """Whether no batch is to begin now."""
+        """True if no batch may begin."""
         return self._now() < self._until
 
     def is_set(self) -> bool:
-        """Whether this member may join: no thread processes, or it takes too long."""
+        """Return True if this member may join: no thread processes, or the pause is over."""
         return self._idle.is_set() or not self.is_on

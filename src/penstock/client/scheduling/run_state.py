@@ -2,7 +2,7 @@
 
 ACTIVE ──► PAUSED ──► ACTIVE
   │  └──────┬──┘
-  │         ├── HALTED ────────── it waits for the group to tell all instances to stop
+  │         ├── HALTED ────────── it waits for the group to stop all instances
   ├── DRAINING ── threads read repartition topics to their ends, and no source topics
   ▼         ▼        ▼
 STOPPING: threads finish their batches, commit, and close
@@ -20,15 +20,15 @@ from penstock.client.scheduling.event_queue import EventQueue
 
 
 class RunPhase(enum.Enum):
-    """What an instance was told to do, or what has become of it."""
+    """The phases of a run. The value describes the phase."""
 
     ACTIVE = "it processes"
     PAUSED = "it processes and restores nothing until it is resumed"
-    HALTED = "it processes nothing, and waits for the group to tell all instances to stop"
+    HALTED = "it processes nothing, and waits for the group to stop all instances"
     DRAINING = "it was closed, and reads its repartition topics to their ends first"
     STOPPING = "it was closed"
     SHUT_DOWN = "a member asked all instances of the application to stop"
-    FAILED = "there was a failure that the client does not want to survive"
+    FAILED = "a failure stopped the client"
 
 
 _P = RunPhase
@@ -45,16 +45,16 @@ _ALLOWED: Mapping[RunPhase, frozenset[RunPhase]] = {
 
 
 class RunState:
-    """Orders are given by any thread; the event loop follows them."""
+    """The phase, set by any thread and followed by the event loop."""
 
     def __init__(self, assignments: Assignments, queue: EventQueue) -> None:
         self._assignments, self._lock = assignments, queue.lock
         self.phase = RunPhase.ACTIVE
         self.told_running = False
-        """What the client was told last: that all tasks work."""
+        """True if the client was last notified that all tasks run."""
 
     def become(self, phase: RunPhase) -> bool:
-        """Change the phase, if the table allows it; whether it was changed."""
+        """Change the phase if the table allows it. Returns True if it changed."""
         with self._lock:
             if phase not in _ALLOWED[self.phase]:
                 return False
@@ -64,30 +64,30 @@ class RunState:
 
     @property
     def is_closing(self) -> bool:
-        """Whether the instance was closed."""
+        """True if the instance was closed."""
         return self.phase in (RunPhase.DRAINING, RunPhase.STOPPING)
 
     @property
     def is_draining(self) -> bool:
-        """Whether only repartition topics are read, before the instance stops."""
+        """True if only repartition topics are read before the instance stops."""
         return self.phase is RunPhase.DRAINING
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is processed or restored until the instance is resumed."""
+        """True if processing and restoring are paused."""
         return self.phase is RunPhase.PAUSED
 
     @property
     def is_halted(self) -> bool:
-        """Whether it waits for the group to tell all instances to stop."""
+        """True if the instance waits for the group to stop all instances."""
         return self.phase is RunPhase.HALTED
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more begins."""
+        """True if nothing more begins."""
         return self.phase in _ENDS
 
     @property
     def may_process(self) -> bool:
-        """Whether records may be processed."""
+        """True if records may be processed."""
         return self.phase in (RunPhase.ACTIVE, RunPhase.DRAINING) and self._assignments.allow_processing

@@ -1,4 +1,4 @@
-"""One stream thread as the driver sees it: what it has open, which residency runs in it, and how it fails and starts anew.
+"""One stream thread in the driver: its open tasks, its residency, its failures and restarts.
 
                   ┌──────────────── backed off ────────────────┐
                   ▼                                            │
@@ -9,8 +9,8 @@
        └── a new executor
     every phase ──► CLOSING ──► CLOSED
 
-A thread begins with nothing: its producer is opened, which ends the transaction that an earlier one under its name has left
-open. Then it owns what is wanted of it, task by task as no other thread holds it any more, restores it, and works.
+A thread starts without tasks: it opens its producer, which aborts the transaction that a predecessor with the same name left
+open. Then it opens each of its tasks as soon as no other thread holds it, restores it, and processes its records.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from penstock.spark.messages import RestoreProgress
 
 
 class ThreadPhase(enum.Enum):
-    """Where a thread is."""
+    """The phases of a thread. The value describes the phase."""
 
     CREATED = "nothing is known of its worker"
-    OPENING = "its worker is there; not all that is wanted of it is open"
-    RESTORING = "all is open, and some of it is being restored"
-    RUNNING = "all that is wanted of it works"
-    BACKING_OFF = "it has failed, and waits before it begins anew"
-    CLOSING = "it takes no more work"
-    CLOSED = "it is gone"
+    OPENING = "its worker has started; not all of its tasks are open"
+    RESTORING = "all tasks are open, and some are restoring"
+    RUNNING = "all of its tasks are running"
+    BACKING_OFF = "it has failed, and waits before it restarts"
+    CLOSING = "it takes no more tasks"
+    CLOSED = "it has ended"
 
 
 _OPEN = frozenset({ThreadPhase.OPENING, ThreadPhase.RESTORING, ThreadPhase.RUNNING})
@@ -52,24 +52,26 @@ _ALLOWED: Mapping[ThreadPhase, frozenset[ThreadPhase]] = {
 
 @dataclass
 class Job:
-    """A residency that runs in a thread. What it does is committed under the `generation` it was begun in, or not at all."""
+    """A residency of a thread. Its work is committed under `generation`, or not at all."""
 
     number: int
     tasks: frozenset[TaskId]
     generation: int = -1
     processes: bool = False
-    """Whether it runs the loop; a residency of 0 seconds only opens and closes tasks."""
+    """True if it runs the loop. A residency of 0 seconds only opens and closes tasks."""
     drains: bool = False
-    """Whether it reads only repartition topics."""
+    """True if it reads only repartition topics."""
+    is_bounded: bool = False
+    """True if it reads up to the ends of a backfill."""
     started: float = field(default_factory=monotonic)
     is_called_back: bool = False
     has_reported: bool = False
-    """Whether its tasks are known to be open."""
+    """True if its tasks are known to be open."""
     iterations: int = -1
     moved_at: float = field(default_factory=monotonic)
-    """When its loop was last known to have gone round."""
+    """The last known time at which its loop made progress."""
     report_at: float = 0.0
-    """When it is asked next for a report."""
+    """The time of the next request for a report."""
     reporting: Future[None] | None = None
     tables_version: int = 0
     """The tables of `join_dataframe` that it has."""
@@ -80,52 +82,52 @@ class Job:
 
 
 class SupervisedThread:
-    """What is known of one thread; used by the event loop's thread, and read by others."""
+    """The driver's knowledge of one thread. Written by the event loop's thread, read by others."""
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.phase = ThreadPhase.CREATED
         self.job: Job | None = None
         self.has_begun = False
-        """Whether it has ended what a thread of its name may have left open when the application last ran."""
+        """True if its transactional id was fenced since the start of the application."""
         self.holds: frozenset[TaskId] = frozenset()
-        """The tasks that its worker has open, as far as is known."""
+        """The tasks known to be open in its worker."""
         self.running: frozenset[TaskId] = frozenset()
         self.restoring: dict[TopicPartition, RestoreProgress] = {}
         self.backoff = Backoff()
         self.is_idle = False
-        """Whether its last residency has ended because nothing came."""
+        """True if its last residency ended without records."""
         self.has_unread = False
-        """Whether repartition partitions of its tasks have to be read before the instance stops."""
+        """True if it must read repartition partitions before the instance stops."""
         self.poll_at = 0.0
-        """When to look next whether there is something to read for a thread that is idle."""
+        """The next time to check for records for this idle thread."""
         self.free_since = time.monotonic()
         self.is_parked = False
-        """Whether it has no worker, and needs none as long as nothing is wanted of it."""
+        """True if it has no worker and needs none, because it has no tasks."""
         self.is_doubted = False
-        """Whether its worker may be gone: it is asked before anything else."""
+        """True if its worker may have died: it is checked before anything else."""
         self.goes_to: str | None = None
-        """The executor where it should be, once it has nothing open."""
+        """The executor to which the thread moves when it has no open tasks."""
         self.gives_way = False
-        """Whether other Spark jobs wait for its core, and it has been resident for long."""
+        """True if another Spark job waits for the core of this long-resident thread."""
         self.most_records: int | None = None
-        """The most records of a batch: a larger one has killed the worker, or was too long for its transaction."""
+        """The largest batch: a larger one has killed the worker, or exceeded the transaction timeout."""
         self.last_records = 0
         self.error: BaseException | None = None
-        """A failure outside of the thread that concerns its tasks: the thread fails when its residency is over."""
+        """A failure outside of the thread that concerns its tasks. The thread fails after its residency."""
         self.on_left: Callable[[], None] | None = None
-        """Who is told when the thread is gone; it goes as soon as it has nothing open."""
+        """Called when the thread has ended. It ends as soon as it has no open tasks."""
 
     @classmethod
     def after(cls, failed: SupervisedThread, index: int) -> SupervisedThread:
-        """A thread in the place of one that failed; it waits as that would have."""
+        """Return the replacement of a failed thread, with the same backoff."""
         new = cls(index)
         new.backoff, new.most_records, new.has_begun = failed.backoff, failed.most_records, True
         new.become(ThreadPhase.BACKING_OFF)
         return new
 
     def become(self, new: ThreadPhase) -> bool:
-        """Go to another phase; whether it is another one. StreamsError if the table does not allow it."""
+        """Change the phase. Returns False if it is the same. Raises StreamsError if the table does not allow it."""
         if new is self.phase:
             return False
         if new not in _ALLOWED[self.phase]:
@@ -135,21 +137,21 @@ class SupervisedThread:
 
     @property
     def is_open(self) -> bool:
-        """Whether its worker is there, with a producer of its own."""
+        """True if its worker runs with its own producer."""
         return self.phase in _OPEN
 
     @property
     def is_to_begin(self) -> bool:
-        """Whether it is about to begin for the first time."""
+        """True if the thread is about to begin for the first time."""
         return self.phase is ThreadPhase.CREATED and not self.has_begun
 
     @property
     def ends(self) -> bool:
-        """Whether it takes no more work."""
+        """True if it takes no more tasks."""
         return self.phase in (ThreadPhase.CLOSING, ThreadPhase.CLOSED)
 
     def update_phase(self, wanted: Collection[TaskId]) -> bool:
-        """Become what follows from what is wanted of the thread and what it has; whether that is another phase."""
+        """Update the phase from the wanted and the open tasks. Returns True if it changed."""
         if not self.is_open:
             return False
         if set(wanted) != self.holds:
@@ -157,23 +159,23 @@ class SupervisedThread:
         return self.become(ThreadPhase.RUNNING if self.running >= self.holds else ThreadPhase.RESTORING)
 
     def failed(self) -> None:
-        """The worker has dropped everything, or is gone."""
+        """Record that the worker has dropped its tasks or died."""
         self.become(ThreadPhase.BACKING_OFF)
         self.forget()
 
     def begin_anew(self) -> None:
-        """Nothing is known of the worker any more."""
+        """Forget the worker's state."""
         if not self.ends:
             self.become(ThreadPhase.CREATED)
         self.forget()
 
     def forget(self) -> None:
-        """Take the worker for one that has nothing open."""
+        """Record that the worker has nothing open."""
         self.job, self.holds, self.running, self.restoring = None, frozenset(), frozenset(), {}
         self.is_doubted = self.is_idle = self.gives_way = self.is_parked = False
         self.error = None
 
 
 def processes_any(threads: Iterable[SupervisedThread]) -> bool:
-    """Whether any of these threads may be processing."""
+    """Return True if any of these threads may be processing."""
     return any((job := thread.job) is not None and job.processes for thread in threads)

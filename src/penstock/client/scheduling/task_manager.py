@@ -1,8 +1,8 @@
-"""The tasks of this instance: the state of each, which thread should own it, and which thread has it open.
+"""The tasks of this instance: each task's state, the thread that should own it, and the thread that has it open.
 
-The states and their transitions are drawn in `task_table.py`. `TaskManager` alone changes the table. Other modules ask it: which
-tasks a thread should own (`wanted`, `to_own`), what they begin with (`starts`), how far they have come. Every batch ends in a
-commit, so a task can move between any two batches.
+The states and transitions are drawn in `client/scheduling/task_table.py`. `TaskManager` alone changes the table. Other
+modules ask it for the tasks of a thread (`wanted`, `to_own`), their start offsets (`starts`) and their progress. Every batch
+ends in a commit, so a task can move between any two batches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HIDDEN_EVERY = 10.0
 
 
 class Reading(NamedTuple):
-    """Tasks whose offsets are being read, and those that are new here among them."""
+    """Tasks whose offsets are being read, and the new ones among them."""
 
     number: int
     tasks: tuple[TaskId, ...]
@@ -50,7 +50,7 @@ class Reading(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What came of a reading: where tasks begin, and which of them are restored first, as copies."""
+    """The result of a reading: the starts of tasks, and the tasks that first restore as copies."""
 
     reading: Reading
     starts: Mapping[TaskId, TaskStart]
@@ -60,7 +60,7 @@ class Read(NamedTuple):
 
 
 class TaskManager:
-    """Used by the event loop's thread; other threads read `owners` and what is derived from it."""
+    """Used by the event loop's thread. Other threads read `owners` and values derived from it."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class TaskManager:
         self._config, self._jobs, self._admin, self._events = config, jobs, admin, events
         self.plan, self.offsets, self.spread = plan, offsets, spread
         self.committed_only = reads_committed(consumer_config(config, "input"))
-        """Whether input topics end at their last stable offsets: that is all the consumers see of them."""
+        """True if input topics end at their last stable offsets for the consumers."""
         self.copies = StateReplicas(config, plan, jobs, admin, events.standbys)
         self.threads: dict[int, SupervisedThread] = {}
         self.leaving: set[int] = set()
-        """Threads that are about to go, or to be on another executor."""
+        """Threads that are being removed or moved to another executor."""
         self.adopted: Membership | None = None
         self._tasks: dict[TaskId, TaskRow] = {}
         self._owners: dict[TaskId, int] = {}
@@ -88,16 +88,18 @@ class TaskManager:
         self._begun: dict[tuple[TaskId, str], RestoreProgress] = {}
         self._told_hidden: dict[TopicPartition, float] = {}
         self._placed_at = 0.0
+        self._followed: tuple[object, ...] = ()
+        """What the last look at the load has decided by."""
 
     # -- the table -----------------------------------------------------------------------------------------------------
 
     @property
     def owners(self) -> dict[TaskId, int]:
-        """The thread where each task should be; the mapping is replaced, never changed."""
+        """The thread that should own each task. The mapping is replaced, never changed."""
         return self._owners
 
     def state_of(self, task: TaskId) -> TaskState | None:
-        """The state of a task; None if it is not this instance's."""
+        """Return the state of a task, None if this instance does not own it."""
         found = self._tasks.get(task)
         return None if found is None else found.state
 
@@ -112,9 +114,9 @@ class TaskManager:
         return [task for task, found in self._tasks.items() if found.state in states]
 
     def wanted(self, thread: SupervisedThread) -> list[TaskId]:
-        """All tasks that should be in a thread."""
+        """Return all tasks that a thread should own."""
         owners, by_thread = self._by_thread
-        if owners is not self._owners:  # asked for each thread with every step
+        if owners is not self._owners:  # called for each thread in every step
             by_thread = {}
             for task, index in self._owners.items():
                 by_thread.setdefault(index, []).append(task)
@@ -122,7 +124,7 @@ class TaskManager:
         return by_thread.get(thread.index, [])
 
     def to_own(self, thread: SupervisedThread) -> frozenset[TaskId]:
-        """What a thread should have open now: what is wanted of it, can be opened, and no other thread has open."""
+        """Return the tasks that a thread should have open now: its own, if they can open and no other thread has them open."""
         return frozenset(
             task
             for task in self.wanted(thread)
@@ -131,16 +133,16 @@ class TaskManager:
         )
 
     def starts(self, tasks: Iterable[TaskId]) -> dict[TaskId, TaskStart]:
-        """What tasks begin with."""
+        """Return the start offsets of tasks."""
         return {task: self._tasks[task].start for task in tasks}
 
     def is_ready(self, task: TaskId) -> bool:
-        """Whether a task is open and restored in the thread where it belongs: what it has committed can be read."""
+        """Return True if a task is open and restored in its thread, so that its committed state can be read."""
         return self.state_of(task) is _S.RUNNING
 
     @property
     def are_running(self) -> bool:
-        """Whether all that the group has given to this instance works."""
+        """True if all tasks of this instance are running."""
         return (
             self.adopted is not None
             and self._tasks.keys() >= set(self.adopted.tasks)
@@ -154,13 +156,13 @@ class TaskManager:
 
     @property
     def are_held(self) -> bool:
-        """Whether any thread has a task open."""
+        """True if any thread has an open task."""
         return any(found.state in HELD for found in self._tasks.values())
 
-    # -- what is asked about tasks -------------------------------------------------------------------------------------
+    # -- values --------------------------------------------------------------------------------------------------------
 
     def metadata(self, task: TaskId) -> TaskMetadata:
-        """A task as it is now."""
+        """Return the current metadata of a task."""
         found, inputs = self._tasks.get(task, TaskRow()), self.plan.inputs(task)
         idle = max(0, int(self._config["max.task.idle.ms"]))
         return TaskMetadata(
@@ -172,19 +174,19 @@ class TaskManager:
         )
 
     def changelogs(self) -> dict[TopicPartition, str]:
-        """The changelog of each store that a task here has."""
+        """Return the changelog of each store of this instance's tasks."""
         return {partition: store for task in self._owners for partition, store in self.plan.changelogs(task).items()}
 
     def restoring(self) -> list[RestoreProgress]:
-        """How far the stores are that are being restored."""
+        """Return the progress of restoring stores."""
         return [progress for thread in list(self.threads.values()) for progress in dict(thread.restoring).values()]
 
     def committed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is committed for the partitions of all tasks."""
+        """Return the committed offsets of all tasks' partitions."""
         return {p: some for found in list(self._tasks.values()) for p, some in dict(found.committed).items()}
 
     def next_offsets(self) -> dict[TopicPartition, int]:
-        """Where the partitions of all tasks would be read from if they were opened again."""
+        """Return the offsets at which all tasks' partitions would start if they were reopened."""
         return {
             p: found.committed[p].offset if p in found.committed else offset
             for found in self._tasks.values()
@@ -192,11 +194,11 @@ class TaskManager:
         }
 
     def positions(self) -> dict[TopicPartition, int]:
-        """How far the partitions of all tasks are read."""
+        """Return the read positions of all tasks' partitions."""
         return {p: at for found in list(self._tasks.values()) for p, at in {**found.loaded, **found.positions}.items()}
 
     def positions_of(self, thread: SupervisedThread) -> dict[TopicPartition, int]:
-        """How far the partitions of a thread's tasks are read."""
+        """Return the read positions of a thread's tasks."""
         return {
             partition: at
             for task in thread.holds
@@ -206,40 +208,43 @@ class TaskManager:
 
     @property
     def waiting(self) -> int:
-        """How many records the brokers have beyond what the threads have read, as the threads reported last."""
+        """The number of unread records at the brokers, from the threads' last reports."""
         return sum(lag for task in self._owners if (found := self._tasks.get(task)) is not None for lag in found.lags.values())
 
     def timers_due(self, thread: SupervisedThread, now_ms: int) -> bool:
-        """Whether a task of a thread wants to run without input."""
+        """Return True if a task of a thread has to run without input."""
         return any((at := self._tasks[task].timer) is not None and at <= now_ms for task in thread.running if task in self._tasks)
 
     @property
     def has_timers(self) -> bool:
-        """Whether a task has a wall-clock punctuator."""
+        """True if a task has a wall-clock punctuator."""
         return any(found.timer is not None for found in self._tasks.values())
 
-    # -- from assignment to assignment ---------------------------------------------------------------------------------
+    # -- assignments ---------------------------------------------------------------------------------------------------
 
     def replace_plan(self, plan: Plan, offsets: TaskOffsets) -> None:
-        """Other topics than before: everything is read and opened anew."""
+        """Use another plan. All tasks are read and opened again."""
         self._tasks, self._owners, self.adopted = {}, {}, None
         self.plan, self.offsets = plan, offsets
         self.copies.replace_plan(plan)
 
     def adopt(self, membership: Membership, elsewhere: Mapping[TaskId, int]) -> None:
-        """Go from one assignment to the next: give up what is not this instance's any more, and leave the rest alone.
+        """Change to a new assignment: give up tasks of other members, and leave the other tasks alone.
 
-        `elsewhere` is the number of the last assignment in which another member had a task: offsets read before are old.
+        `elsewhere` has the number of the last assignment in which another member owned a task: offsets read before it are
+        outdated.
         """
-        tasks, there = set(membership.tasks), self.plan.tasks()
+        tasks, there = set(membership.tasks), self.plan.task_set
         if unknown := sorted(tasks.difference(there)):
-            raise TaskMigratedError(f"the group has tasks that this instance does not know yet ({', '.join(map(str, unknown))})")
+            raise TaskMigratedError(
+                f"the group assigned tasks that this instance does not know yet ({', '.join(map(str, unknown))})"
+            )
         self.give_up(t for t, found in self._tasks.items() if t not in tasks or elsewhere.get(t, 0) > found.assignment)
         if membership is not self.adopted:
             self.adopted = membership
             self.copies.expect(membership)
             _log.info(
-                "generation %d: this instance has %d of %d tasks: %s; on %d threads",
+                "Generation %d: this instance has %d of %d tasks: %s; on %d threads",
                 *(membership.generation, len(tasks), len(there), ", ".join(map(str, sorted(tasks))) or "none"),
                 len(self._jobs.workers),
             )
@@ -248,7 +253,7 @@ class TaskManager:
         self.copies.keep(membership, self._owners)
 
     def give_up(self, tasks: Iterable[TaskId]) -> None:
-        """These tasks are another member's, or were: threads that have them open close them next."""
+        """Give up tasks that another member owns or owned. Threads close them next."""
         given = set(tasks)
         if not given:
             return
@@ -263,11 +268,11 @@ class TaskManager:
         self._set_owners({task: thread for task, thread in self._owners.items() if task not in given})
 
     def next_reading(self, assignment: int) -> Reading | None:
-        """The tasks whose offsets are to be read: new ones, and those of a thread that has failed.
+        """Return the tasks whose offsets must be read: new ones, and those of a failed thread that has restarted.
 
-        Producers come first. A thread that begins ends the transaction that one of its name has left open, which would hide
-        offsets and might yet be committed. So nothing is read before all threads have begun. What a failed thread had is read
-        when that thread has begun anew, or was fenced.
+        Producers open first: a starting thread aborts the transaction left open under its name, which would hide offsets and
+        could still be committed. So nothing is read before all threads have started. A failed thread's tasks are read after
+        it has restarted or was fenced.
         """
         if self.adopted is None or not self._jobs.workers or any(thread.is_to_begin for thread in self.threads.values()):
             return None
@@ -287,7 +292,9 @@ class TaskManager:
         return Reading(self._number, tuple(asked), new, self.are_held)
 
     def read(self, reading: Reading) -> Read:
-        """Read what is committed for tasks, and how much they have to restore; asks brokers, so never on the event loop."""
+        """Read the committed offsets of tasks, and the amount of their restoration. It asks the brokers, so never on the
+        event loop.
+        """
         restored_first = frozenset(self.copies.to_restore_first(reading.new) if reading.beside_others else ())
         tasks = [task for task in reading.tasks if task not in restored_first]
         starts = self.offsets.read(tasks)
@@ -299,7 +306,7 @@ class TaskManager:
         return Read(reading, starts, restored_first, backlog, self.copies.to_restore(reading.new - restored_first))
 
     def take(self, read: Read) -> None:
-        """Go on from what was read, except for what has been given up meanwhile, and put what is new on threads."""
+        """Take over the result of a reading, except for tasks given up meanwhile, and place new tasks on threads."""
         for task in read.reading.tasks:
             found = self._tasks.get(task)
             if found is None or found.state is not _S.READING or found.reading != read.reading.number:
@@ -315,24 +322,24 @@ class TaskManager:
         self.place(read.backlog, read.to_restore)
 
     def failed_to_read(self, reading: Reading) -> None:
-        """It is tried again."""
+        """Return the tasks of a failed reading to UNREAD."""
         for task in reading.tasks:
             found = self._tasks.get(task)
             if found is not None and found.state is _S.READING and found.reading == reading.number:
                 found.become(task, _S.UNREAD)
 
     def take_back(self, tasks: Iterable[TaskId]) -> None:
-        """The copies of tasks that were restored first have caught up: they are read and opened like others."""
+        """Read and open tasks whose copies have caught up."""
         ready = self.copies.restoring.intersection(tasks)
         self.copies.take_back(ready)
         for task in ready:
             if self.state_of(task) is _S.RESTORING_ASIDE:
                 self._tasks[task].become(task, _S.UNREAD)
 
-    # -- from thread to thread -----------------------------------------------------------------------------------------
+    # -- placement -----------------------------------------------------------------------------------------------------
 
     def place(self, backlog: int = 0, to_restore: int = 0) -> None:
-        """Put all tasks whose offsets are known on threads; a task keeps its thread unless the load asks for another one."""
+        """Place all tasks with known offsets on threads. A task keeps its thread unless the load requires a move."""
         known = self._in(_S.READY)
         tasks = [*self._owners, *(task for task in known if task not in self._owners)]
         if tasks and self._jobs.workers.keys() - self.leaving:
@@ -341,9 +348,9 @@ class TaskManager:
             self.copies.keep(self.adopted, self._owners)
 
     def follow_load(self) -> None:
-        """Move tasks if the load asks for it; called often."""
+        """Move tasks if the load requires it. Called often."""
         over_hosts, now = self.is_over_hosts, time.monotonic()
-        # Over hosts the changelogs are looked at, and copies catch up slowly.
+        # On several hosts changelog ends are read, and copies catch up slowly.
         if (
             not self._owners
             or not self._jobs.workers.keys() - self.leaving
@@ -352,6 +359,10 @@ class TaskManager:
             return
         self._placed_at = now
         spread = self._wants_spread(self.waiting)
+        decided_by = self._owners, spread, frozenset(self.leaving), self._jobs.hosts, self._jobs.neighbours
+        if not over_hosts and decided_by == self._followed:
+            return  # on one host nothing else moves a task; with hundreds of tasks a placement takes milliseconds
+        self._followed = decided_by
         placement = self._placement(list(self._owners), spread=spread)
         self._take_placement(placement, f"{'over all threads' if spread else 'together'} ({self.spread.reason})")
 
@@ -360,16 +371,16 @@ class TaskManager:
 
     @property
     def is_over_hosts(self) -> bool:
-        """Whether there are threads on several hosts: state is on one of them."""
+        """True if threads run on several hosts, which do not share state."""
         return len(set(self._jobs.hosts.values())) > 1
 
     def leave_thread(self, index: int) -> None:
-        """Have the other threads take what a thread has, if there are any."""
+        """Move the tasks of a thread to other threads, if there are any."""
         if self._owners and self._jobs.workers.keys() - self.leaving - {index}:
             self._take_placement(self._placement(list(self._owners), index), f"away from thread {index + 1}")
 
     def stay_away(self, index: int, *, away: bool) -> bool:
-        """Have the other threads take what a thread has, and keep it until the thread is back; whether there are others."""
+        """Move the tasks of a thread to other threads until it is back. Returns True if there are other threads."""
         if not away:
             self.leaving.discard(index)
             return False
@@ -379,7 +390,7 @@ class TaskManager:
         return others
 
     def leave_for_good(self, index: int) -> None:
-        """The same for a thread that is removed; without others its tasks have no thread until one comes."""
+        """Move the tasks of a removed thread. Without other threads they wait for a new one."""
         self.leaving.add(index)
         self.leave_thread(index)
         self.lose_thread(index)
@@ -389,7 +400,7 @@ class TaskManager:
         return self.copies.placement(tasks, self.spread.is_spread if spread is None else spread, self._owners, away)
 
     def lose_thread(self, index: int, successor: int | None = None) -> None:
-        """A thread is gone; its tasks are opened in its successor, or wherever there is a thread."""
+        """Assign the tasks of a lost thread to its successor, or leave them without a thread."""
         kept = {task: thread for task, thread in self._owners.items() if thread != index}
         if successor is not None:
             kept |= {task: successor for task, thread in self._owners.items() if thread == index}
@@ -400,15 +411,15 @@ class TaskManager:
         if moved:
             _log.info("moving %d of %d tasks %s: %s", len(moved), len(placement.owners), where, ", ".join(map(str, moved)))
         self._set_owners(placement.owners)
-        # Before tasks are opened: whoever keeps a copy has to let it go first.
+        # First, because a copy of a task must close before the task opens.
         self.copies.choose(placement, self.adopted)
         if self.adopted is not None:
             self.copies.keep(self.adopted, self._owners)
 
-    # -- what threads do -----------------------------------------------------------------------------------------------
+    # -- thread reports ------------------------------------------------------------------------------------------------
 
     def opening(self, thread: SupervisedThread, tasks: Iterable[TaskId]) -> None:
-        """A thread is told to own these: nobody else may open them from now on."""
+        """Record that a thread opens tasks. No other thread may open them from now on."""
         for task in tasks:
             found = self._tasks[task]
             if found.state is _S.READY:
@@ -416,7 +427,7 @@ class TaskManager:
             found.holder = thread.index
 
     def reported(self, thread: SupervisedThread, report: ThreadReport) -> None:
-        """Take in what a thread has reported: which tasks it has open, and how far they have come."""
+        """Update the table from a thread's report: its open tasks and their progress."""
         if report.held is not None:
             self._closed([task for task, found in self._tasks.items() if self._has_let_go(thread, task, found, report.held)])
             thread.holds = frozenset(report.held)
@@ -456,7 +467,7 @@ class TaskManager:
             self.copies.opened(new)
 
     def _closed(self, tasks: Collection[TaskId]) -> None:
-        """No thread has these open any more. A task that is still ours goes on from its last commit."""
+        """Free tasks that no thread has open any more. A task that is still ours continues from its last commit."""
         ours = frozenset(() if self.adopted is None else self.adopted.tasks)
         for task in tasks:
             found = self._tasks[task]
@@ -471,9 +482,9 @@ class TaskManager:
         self.copies.closed([task for task in tasks if task not in self._owners])
 
     def failed(self, thread: SupervisedThread) -> None:
-        """A thread begins anew: offsets of its tasks are read again, since it may have committed unheard.
+        """Mark the tasks of a failed thread for reading again: it may have committed without a report.
 
-        Its tasks are free when the thread is known to have nothing open any more (`release`).
+        Its tasks are freed when the thread is known to have nothing open (`release`).
         """
         for task, found in self._tasks.items():
             if found.holder == thread.index:
@@ -484,7 +495,7 @@ class TaskManager:
                 found.become(task, _S.UNREAD)
 
     def release(self, thread: int) -> None:
-        """A thread has nothing open any more."""
+        """Free the tasks of a thread that has nothing open any more."""
         self._closed([task for task, found in self._tasks.items() if found.holder == thread and found.state is _S.CLOSING])
 
     def _tell_restored(self, report: ThreadReport) -> None:
@@ -503,8 +514,8 @@ class TaskManager:
             if progress.hidden_from is not None and now - self._told_hidden.get(progress.partition, -math.inf) > _HIDDEN_EVERY:
                 self._told_hidden[progress.partition] = now
                 _log.warning(
-                    "task %s: store %s waits for a transaction that is open on its changelog %s at offset %d: records up to "
-                    "offset %d may have been committed behind it. It ends when its producer is fenced, or by its timeout "
+                    "Task %s: store %s waits for an open transaction on its changelog %s at offset %d. Records up to "
+                    "offset %d may have been committed after it. It ends when its producer is fenced, or at its timeout "
                     "(transaction.timeout.ms)",
                     *(progress.task_id, progress.store, progress.partition, progress.hidden_from, progress.end),
                 )

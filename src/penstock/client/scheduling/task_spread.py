@@ -1,18 +1,18 @@
-"""Whether the tasks of an instance sit together in one stream thread or are spread over all: by how busy the threads are.
+"""Decides whether the tasks of an instance share one stream thread or are spread over all, by the threads' load.
 
-Used without `num.stream.threads`. One thread is the fastest while it can carry the load: it hands records over in memory.
+Used without `num.stream.threads`. One thread is the fastest while it can carry the load, because it hands records over in
+memory.
 
     together ──── one thread works most of the time, falls behind, or has seconds of work waiting ────► spread
-        ▲                                                                                                 │
-        └── all threads together have long had so little to do that one would be idle most of the time ◄──┘
+       ▲                                                                                                 │
+       └── all threads together have long had so little to do that one would be idle most of the time ◄──┘
 
-Between the two lies a wide band where everything stays as it is. Tasks that were gathered and had to be spread again soon are
-gathered later the next time, twice as late each time: no load makes them move for ever.
+Between the two is a wide band without changes. If gathered tasks have to be spread again soon, the next gathering takes twice
+as long, so that no load moves them for ever.
 
-How many records a batch takes, and when it commits, is decided by each thread alone (`spark/worker/pacing.py`). Waiting for a
-commit is no work of a thread, so it is no reason to spread.
+Each thread decides its batch size and commits alone (`spark/worker/pacing.py`). Waiting for a commit does not count as work.
 
-Pure: no Kafka, no Spark, and the clock is the caller's.
+This module is pure: no Kafka, no Spark, and the caller's clock.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from dataclasses import dataclass
 
 from penstock.clock import monotonic
 
-# One thread carries the load with room to spare up to this share of its time, and it takes this long to be sure of it.
+# One thread can carry the load up to this fraction of its time, measured over this window.
 _BUSY, _BUSY_WINDOW = 0.6, 10.0
-# All of the load would keep one thread this busy: then the tasks may be gathered, after so long.
+# Tasks may be gathered if the whole load would keep one thread busy for less than this fraction, over this window.
 _IDLE, _IDLE_WINDOW = 0.3, 30.0
-# So many seconds of one thread's work may wait before tasks are spread, and before they are gathered.
+# Seconds of waiting work above which tasks are spread, and below which they may be gathered.
 _WAITING, _HARDLY_WAITING = 2.0, 0.5
-# Batches that fill this share of the time follow each other without a pause.
+# Batches that take this fraction of the time follow each other without a pause.
 _WITHOUT_PAUSE = 0.95
-# State that has to be copied to another host first makes a move dear: it has to be worth it for longer.
+# Moves between hosts are expensive, because state must be copied first. The load must last longer by this factor.
 _DEAR = 10
 _LONGEST_PATIENCE = 3600.0
-# Tasks that are spread again within so many times the patience were gathered too soon.
+# Tasks that are spread again within this multiple of the patience were gathered too soon.
 _TOO_SOON = 20
 
-# What a record is taken to cost before it is known. Batches that worked at least so long beyond their own cost are telling.
+# The assumed cost of a record while it is unknown. Batches with this much work beyond their fixed cost are significant.
 _GUESS = 100e-6
 _TELLING, _ANY_BATCH, _TELLING_TIMES = 0.05, 0.05, 3
-# Short batches are kept as one: there may be fifty in a second.
+# Short batches within this time are combined: there may be fifty in a second.
 _TOGETHER = 0.5
 
 
 @dataclass
 class _Batches:
-    """Batches that followed each other closely, or ran at the same time in several threads."""
+    """Consecutive batches, or parallel batches of several threads."""
 
     began: float
     ended: float
@@ -65,13 +65,13 @@ class _Batches:
         self.count += 1
 
     def share_after(self, start: float) -> float:
-        """The part of their time that lies after a moment."""
+        """Return the fraction of their time after a moment."""
         length = self.ended - self.began
         return min(1.0, max(0.0, (self.ended - start) / length)) if length > 0 else float(self.ended > start)
 
 
 class TaskSpread:
-    """Decides between one thread and all. It is told of each batch, and asked before tasks are placed.
+    """Decides between one thread and all threads. `batch_done` records each batch; `wants` is called before tasks are placed.
 
     >>> clock = [0.0]
     >>> spread = TaskSpread(now=lambda: clock[0])
@@ -86,6 +86,7 @@ class TaskSpread:
 
     def __init__(self, always: bool = False, now: Callable[[], float] = monotonic) -> None:
         self._always = always
+        self._held: bool | None = None
         self._now = now
         self._batches: deque[_Batches] = deque()
         self._is_warm = False
@@ -93,14 +94,14 @@ class TaskSpread:
         self._patience = _IDLE_WINDOW
         self.is_spread = always
         self.reason = "num.stream.threads or task.spread = always is set" if always else "nothing is known of the load yet"
-        """Why the tasks are spread or gathered."""
+        """The reason why tasks are spread or gathered."""
 
     def batch_done(self, began: float, ended: float, *, work: float, records: int, left: int) -> None:
-        """Take in a batch of a thread: `work` seconds of its time were work, and `left` records were left unread."""
+        """Record a batch of a thread: `work` seconds were work, and `left` records remained unread."""
         if self._always:
             return
         if not self._is_warm:
-            self._is_warm = True  # the first batch connects and imports
+            self._is_warm = True  # the first batch includes connecting and importing
             return
         batch = _Batches(began, ended, ended - began, work, records, left)
         if self._batches and ended - self._batches[-1].began < _TOGETHER:
@@ -111,11 +112,13 @@ class TaskSpread:
             self._batches.popleft()
 
     def wants(self, backlog: int, *, to_restore: int = 0, moves_are_dear: bool = False, has_timers: bool = False) -> bool:
-        """Whether the tasks belong on all threads, given how many records wait, and how many of changelogs are to be restored.
+        """Return True if tasks should be spread, for these numbers of waiting records and of changelog records to restore.
 
-        Moves are dear if state would have to be copied to another host. With wall-clock punctuators tasks are spread once and
-        not gathered again: each move schedules the punctuators anew, so a load that comes and goes could keep them from firing.
+        Moves are dear if state has to be copied to another host. With wall-clock punctuators tasks are spread once and not
+        gathered again: each move reschedules the punctuators, so a fluctuating load could keep them from firing.
         """
+        if self._held is not None:
+            return self._held
         if self._always:
             return True
         now = self._now()
@@ -130,17 +133,29 @@ class TaskSpread:
         return self.is_spread
 
     def pin(self, reason: str) -> None:
-        """Spread the tasks for good: a slow or failing task concerns its own thread only."""
+        """Spread the tasks for good, so that a slow or failing task affects only its own thread."""
         if not self._always:
             self._always = self.is_spread = True
             self.reason = reason
 
+    def hold(self, reason: str, *, spread: bool) -> None:
+        """Spread or gather the tasks until `let_go`, whatever the load is; not if they are always spread."""
+        if not self._always:
+            self._held = self.is_spread = spread
+            self.reason = reason
+
+    def let_go(self) -> None:
+        """Follow the load from now on; tasks that are spread stay so until there has long been little to do."""
+        if self._held is not None:
+            self._held, self._since = None, self._now()
+            self.is_spread = self.is_spread or self._always
+
     def forget(self) -> None:
-        """Nothing is spread any more, because only one thread is left."""
+        """Reset the spread when only one thread remains."""
         if not self._always:
             self.is_spread = False
 
-    # -- how busy the threads are --------------------------------------------------------------------------------------
+    # -- load ----------------------------------------------------------------------------------------------------------
 
     def _is_too_much(self, now: float, waiting: float) -> bool:
         share = self._share(now, _BUSY_WINDOW)
@@ -164,7 +179,7 @@ class TaskSpread:
         return True
 
     def _share(self, now: float, window: float) -> float:
-        """The work of all threads, as the number of threads that it would have kept busy all the time."""
+        """Return the work of all threads, as the number of threads that it would keep busy."""
         start = now - window
         return sum(batches.work * batches.share_after(start) for batches in self._batches if batches.ended > start) / window
 
@@ -177,9 +192,9 @@ class TaskSpread:
         return busy > _WITHOUT_PAUSE * _BUSY_WINDOW and recent[-1].left > max(recent[0].left, recent[-1].records)
 
     def _record_seconds(self, now: float) -> float:
-        """What a record costs, by the recent batches in which one took the least; a guess while all were too short to tell."""
+        """Return the cost of a record: the lowest of recent batches, or an assumption while all were too short."""
         recent = [batches for batches in self._batches if batches.records and batches.ended > now - _IDLE_WINDOW]
-        most = [batches.work / batches.records for batches in recent]  # with the cost of the batches themselves
+        most = [batches.work / batches.records for batches in recent]  # includes the fixed cost of the batches
         beyond = [(batches.work - batches.count * _ANY_BATCH, batches.records) for batches in recent]
         telling = [work / records for work, records in beyond if work >= _TELLING]
         return min((*telling, *most) if len(telling) >= _TELLING_TIMES else (_GUESS, *most))

@@ -25,16 +25,16 @@ from penstock.spark.messages import TaskStart
 
 
 class TaskState(enum.Enum):
-    """What is done with a task of this instance."""
+    """The states of a task. The value describes the state."""
 
     UNREAD = "its offsets are not known"
     READING = "its offsets are being read"
     RESTORING_ASIDE = "its state is restored as a copy, while other tasks run"
     READY = "its offsets are known, and no thread has it open"
-    OPENING = "a thread was told to open it"
+    OPENING = "a thread is opening it"
     RESTORING = "a thread has it open and restores its state"
     RUNNING = "a thread processes its records"
-    CLOSING = "a thread has it open that has to close it"
+    CLOSING = "a thread has it open and must close it"
 
 
 _S = TaskState
@@ -57,17 +57,17 @@ class TaskRow:
 
     state: TaskState = TaskState.UNREAD
     owner: int | None = None
-    """The thread where it should be."""
+    """The thread that should own it."""
     holder: int | None = None
-    """The thread that has it open, or was told to open it."""
+    """The thread that has it open or is opening it."""
     assignment: int = 0
     """The number of the assignment under which its offsets were read."""
     reading: int = 0
     is_stale: bool = False
-    """Whether its offsets have to be read again once nobody has it open."""
+    """True if its offsets must be read again after it is closed."""
     committed: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     loaded: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Where its partitions were to be read from when its offsets were read."""
+    """The start offsets of its partitions when its offsets were read."""
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     lags: dict[TopicPartition, int] = field(default_factory=dict)
     timer: int | None = None
@@ -81,6 +81,6 @@ class TaskRow:
 
     @property
     def start(self) -> TaskStart:
-        """What a thread begins with that opens the task."""
+        """The start offsets for a thread that opens the task."""
         offsets = {p: self.committed[p].offset if p in self.committed else at for p, at in self.loaded.items()}
         return TaskStart(dict(self.committed), offsets)

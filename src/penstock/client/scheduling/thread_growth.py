@@ -1,4 +1,4 @@
-"""Stream threads for executors that come while the application runs."""
+"""Adds stream threads for executors that arrive while the application runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _log = logging.getLogger(__name__)
 
 
 class ThreadGrowth:
-    """Adds stream threads when the executors run more tasks at a time than ever before, unless `num.stream.threads` is set.
+    """Adds stream threads when Spark has more task slots than ever before, unless `num.stream.threads` is set.
 
-    Threads are not removed when executors go: those that come in their place find as many threads as before.
+    Threads are not removed when executors leave, so that their replacements find as many threads as before.
     """
 
     def __init__(self, add: Callable[[], object], threads: StreamThreads, plan: Plan, is_set: bool) -> None:
@@ -23,20 +23,21 @@ class ThreadGrowth:
         self._most: int | None = None
 
     def take(self, slots: int) -> None:
-        """So many tasks run at a time now; called on the event loop's thread, so threads are added on another one."""
+        """Handle the current number of task slots. Called on the event loop's thread, so threads are added on another one."""
         alive = len(self._threads.alive())
-        if self._most is None:  # the threads at the start were made for what there was
+        if self._most is None:  # the initial threads match the initial executors
             self._most = max(slots, 1) if self._is_set else alive
         more, self._most = slots - self._most, max(slots, self._most)
         if more <= 0:
             return
         if self._is_set:
             _log.info(
-                "executors have come, with room for %d more stream threads; %d there are as before, as num.stream.threads is set",
+                "Executors were added, with slots for %d more stream threads. The application keeps %d, because "
+                "num.stream.threads is set",
                 *(more, alive),
             )
         elif (missing := min(more, len(self._plan.tasks()) - alive)) > 0:
-            _log.info("executors have come, with room for %d more stream threads: %d are added", more, missing)
+            _log.info("Executors were added, with slots for %d more stream threads. Adding %d", more, missing)
             threading.Thread(target=self._grow, args=(missing,), name="penstock-thread-growth", daemon=True).start()
 
     def _grow(self, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Stream threads that are added, removed, replaced after a failure, moved to another executor, and ended."""
+"""Changes of stream threads: adding, removing, replacing after a failure, moving to another executor, ending."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ThreadChange:
-    """A thread to be added, under its name, or removed, without one; the event loop calls `on_done` when that is done."""
+    """A thread to add (with its name) or to remove (without). The event loop calls `on_done` afterwards."""
 
     index: int
     name: str | None = None
@@ -32,20 +32,20 @@ class ThreadChange:
 
 
 class ThreadRoster:
-    """Changes which threads there are; changes are asked for by any thread, and done by the event loop's."""
+    """Changes the stream threads. Any thread requests a change, the event loop's thread executes it."""
 
     def __init__(self, config: StreamsConfig, tasks: TaskManager, jobs: SparkThreads, background: Background) -> None:
         self._config, self._tasks, self._jobs, self._background = config, tasks, jobs, background
         self._changes: deque[ThreadChange] = deque()
 
     def ask(self, change: ThreadChange) -> None:
-        """Ask for a thread to be added or removed."""
+        """Request a change."""
         with self._background.queue.lock:
             self._changes.append(change)
             self._background.queue.lock.notify_all()
 
     def change(self) -> None:
-        """Add and remove threads as asked for; the tasks of a thread that goes move to the others."""
+        """Execute requested changes. The tasks of a removed thread move to other threads."""
         while self._changes:
             change = self._changes.popleft()
             if change.name is not None:
@@ -69,24 +69,24 @@ class ThreadRoster:
         self._tasks.leave_for_good(index)
 
     def replace(self, old: int, new: int, name: str, on_done: Callable[[], None]) -> None:
-        """Put a new thread in the place of one that failed, in its worker; it begins when the other would have begun anew."""
+        """Replace a failed thread by a new one in its worker. The new one starts when the backoff ends."""
         failed = self._tasks.threads[old]
         self._tasks.threads[new] = SupervisedThread.after(failed, new)
         self._tasks.lose_thread(old, successor=new)
         failed.become(ThreadPhase.CLOSING)
-        # Both, where it was about to be removed.
+        # Both callbacks, if it was about to be removed.
         told = [on_done] if failed.on_left is None else [on_done, failed.on_left]
         end = partial(self._end_in_background, failed, partial(self.fence, old), lambda: [tell() for tell in told])
         self._jobs.pass_on(old, new, name).add_done_callback(lambda _: self._background.queue.put(end))
 
     def move(self, thread: SupervisedThread, place: str) -> None:
-        """Have a thread without a residency begin anew on another executor, when its worker has closed what it has open."""
+        """Restart a thread without a residency on another executor, after its worker has closed its tasks."""
         job = thread.job = Job(0, frozenset())
         self._background.then(self._background.submit(self._jobs.close_worker, thread.index), self._closed, thread, job, place)
 
     def _closed(self, thread: SupervisedThread, job: Job, place: str, _: Future[bool]) -> None:
         if thread.job is not job:
-            return  # it has failed meanwhile: its executor is gone
+            return  # the thread failed meanwhile: its executor is lost
         self._tasks.failed(thread)
         self._jobs.move_thread(thread.index, place)
         thread.goes_to = None
@@ -103,7 +103,7 @@ class ThreadRoster:
         self.fence(index)
 
     def _end_in_background(self, thread: SupervisedThread, end: Callable[[], None], on_done: Callable[[], object]) -> None:
-        """End a thread in the background; what it held is free when that is done."""
+        """End a thread in the background and free its tasks afterwards."""
         self._background.then(self._background.submit(end), lambda _: self._ended(thread, on_done))
 
     def _ended(self, thread: SupervisedThread, on_done: Callable[[], object]) -> None:
@@ -117,10 +117,14 @@ class ThreadRoster:
         on_done()
 
     def fence(self, index: int) -> None:
-        """A thread that does not come back may have died in the middle of a batch: end the transaction that it has left open."""
+        """Abort the open transaction of a thread that will not return: it may have died during a batch."""
         if self._config.eos_enabled:
             application = self._jobs.application
             try:
                 fence(producer_config(self._config, f"{application.client_id}-fence"), application.transactional_id(index))
             except PenstockError as exc:
-                _log.warning("what thread %d may have left open ends by transaction.timeout.ms: %s", index + 1, exc)
+                _log.warning(
+                    "Fencing thread %d failed: %s. A transaction that it left open ends after transaction.timeout.ms",
+                    index + 1,
+                    exc,
+                )

@@ -1,12 +1,12 @@
-"""Submits the residencies of stream threads, takes their reports, and decides what follows from failures.
+"""Submits residencies of stream threads, processes their reports, and reacts to failures.
 
     CREATED ── placed on an executor ──► a residency without tasks: the producer is opened
     free    ── tasks to open, records to read, a timer due ──► a residency: the thread's loop runs in one Spark task
-    resident ─ reports about once a second; called back when something else is to be done in the thread
-    failed  ── backs off, begins anew from the last commits; what does not pass by itself the client decides
+    resident ─ reports about once a second; called back when the thread has something else to do
+    failed  ── backs off and restarts from the last commits; the client decides on lasting errors
 
-Threads share nothing: each goes at its own pace, and each fails alone. Nothing here waits: requests to threads and brokers run in
-the background, and what comes of them is a callback in the event queue.
+Threads share nothing and fail alone. Nothing here waits: requests to threads and brokers run in the background, and their
+results are callbacks in the event queue.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from functools import partial
 
 from penstock.client.scheduling.assignments import Assignments
 from penstock.client.scheduling.backoff import Backoff
+from penstock.client.scheduling.bounded_run import BoundedRun
 from penstock.client.scheduling.event_queue import TICK, Background
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.failures import ThreadLostError, error_of, is_transient
@@ -37,23 +38,25 @@ from penstock.spark.messages import BatchReport, ThreadReport
 
 _log = logging.getLogger(__name__)
 
-# How long a residency lasts, and how long if other Spark jobs wait for its core. Between two residencies lies a Spark job of
-# 50 to 200 ms. A thread that has had nothing to read for a while gives its core back.
+# The longest residency, and the longest while other Spark jobs wait for its core. Between two residencies there is a Spark
+# job of 50 to 200 ms. A thread without records for `_IDLE_SECONDS` releases its core.
 _LONGEST, _GIVE_WAY_AFTER, _IDLE_SECONDS = 30.0, 2.0, 5.0
-# A thread that drains leaves sooner. Brokers tell where a partition ends within 100 ms.
+# A draining thread ends sooner: brokers report the end of a partition within 100 ms.
 _DRAINED_AFTER = 0.3
-# How soon a resident thread is asked what it has open, and how often what it has done.
+# A thread in a backfill also ends sooner: the backfill is over when no thread is in its Spark task.
+_BOUNDED_IDLE = 1.0
+# The delay of the first report, which has the open tasks, and the interval of later ones.
 _FIRST_REPORT, _REPORT_EVERY = 0.05, 1.0
-# Spark ends workers that are idle for a minute, and with them what they hold in memory.
+# Spark ends workers that are idle for a minute, with their state in memory.
 _ALIVE_EVERY = 40.0
-# A thread that has lost its executor waits so long if others take what it had: its new worker would cost them their cores.
+# Delay for a thread whose executor is lost while others take its tasks: its new worker would take their CPU.
 OTHERS_FIRST = 5.0
-# A record that takes longer than this is a slow call: its neighbours get threads of their own.
+# A record that takes longer is a slow call: other tasks get their own threads.
 _SLOW_RECORD = 0.1
 
 
 class ThreadSupervisor:
-    """Used by the event loop's thread."""
+    """Supervises the stream threads. Used by the event loop's thread."""
 
     def __init__(
         self,
@@ -65,9 +68,11 @@ class ThreadSupervisor:
         run: RunState,
         background: Background,
         roster: ThreadRoster,
+        bounded: BoundedRun,
     ) -> None:
         self._config, self._tasks, self._jobs, self._events = config, tasks, jobs, events
         self._assignments, self._run, self._background, self._roster = assignments, run, background, roster
+        self._bounded = bounded
         self._commit_seconds = config["commit.interval.ms"] / 1000
         self._hangs_after = max_poll_seconds(config)
         self._longest = min(_LONGEST, self._hangs_after / 4)
@@ -78,15 +83,15 @@ class ThreadSupervisor:
         self._number = 0
         self._backoff, self._rests_until = Backoff(), 0.0
         self.globals: list[TopicPartition] = []
-        """The partitions of global topics: threads keep copies of them, also without input."""
+        """The partitions of global topics: threads update their copies even without input."""
         self.on_begun: Callable[[], None] = lambda: None
-        """Called when the worker of a thread is there: another thread may wait for it to be in its place."""
+        """Called when the worker of a thread has started: another thread may wait to move."""
 
     def guarded(self, thread: SupervisedThread | None, step: Callable[[], None]) -> None:
-        """Do a step; what goes wrong in it concerns its thread, or the instance."""
+        """Run a step. An error fails its thread, or the instance."""
         try:
             step()
-        except Exception as exc:  # noqa: BLE001 - whatever it was, the client decides
+        except Exception as exc:  # noqa: BLE001 - the client decides on any error
             if thread is None:
                 self._instance_failed(exc)
             else:
@@ -95,7 +100,7 @@ class ThreadSupervisor:
     # -- the next step of a thread -------------------------------------------------------------------------------------
 
     def step(self, thread: SupervisedThread) -> None:
-        """Bring a thread a step further towards what is wanted of it."""
+        """Advance a thread towards its desired state."""
         self._update_phase(thread)
         if thread.job is not None:
             self._look_after(thread, thread.job)
@@ -129,11 +134,13 @@ class ThreadSupervisor:
             self._submit(thread, wanted, -1, processes=False)
 
     def _is_spare(self, thread: SupervisedThread) -> bool:
-        """Whether a thread without tasks gets no worker: with dynamic allocation it would keep an executor. One begins always."""
+        """Return True if a thread without tasks gets no worker, which would keep an executor of dynamic allocation. The first
+        one always starts.
+        """
         return self._jobs.is_elastic and not self._tasks.wanted(thread) and thread.index != min(self._tasks.threads)
 
     def _park(self, thread: SupervisedThread) -> None:
-        """Begin a thread without a worker: what an earlier one of its name has left open is ended from here."""
+        """Start a thread without a worker. Its transactional id is fenced from the driver."""
         job = thread.job = Job(0, frozenset())
 
         def parked(_: Future[None]) -> None:
@@ -145,7 +152,7 @@ class ThreadSupervisor:
         self._background.then(self._background.submit(self._roster.fence, thread.index), parked)
 
     def redirect(self, thread: SupervisedThread, place: str) -> None:
-        """Have a thread begin on another executor, if it still waits for a core to begin at all."""
+        """Start a thread on another executor if it still waits for a core to start."""
         job, worker = thread.job, self._jobs.workers[thread.index]
         if thread.phase is ThreadPhase.CREATED and job is not None and worker.name in self._jobs.waits.seconds:
             self._jobs.cancel(thread.index, f"it begins on {place}")
@@ -153,8 +160,8 @@ class ThreadSupervisor:
             thread.begin_anew()
 
     def _has_work(self, thread: SupervisedThread, wanted: frozenset[TaskId]) -> bool:
-        """Whether the loop is to run: tasks to restore, or something to read unless the thread was idle a moment ago."""
-        if not self._run.may_process or not (wanted or self.globals):
+        """Return True if the loop should run: tasks restore, or records may wait."""
+        if not self._run.may_process or not (wanted or self.globals) or self._bounded.holds_back:
             return False
         if self._run.is_draining:
             return thread.has_unread
@@ -163,7 +170,7 @@ class ThreadSupervisor:
         return self._tasks.timers_due(thread, self._clock.now_ms())
 
     def _process(self, thread: SupervisedThread, wanted: frozenset[TaskId]) -> None:
-        with self._assignments.lock:  # nobody may take the work away between the question and the start
+        with self._assignments.lock:  # no rebalance between the check and the submission
             membership = self._assignments.membership
             if membership is None or not self._run.may_process:
                 return
@@ -182,7 +189,8 @@ class ThreadSupervisor:
         self._tasks.opening(thread, wanted)
         thread.is_doubted = thread.is_idle = thread.gives_way = thread.has_unread = False
         drains = processes and self._run.is_draining
-        job = thread.job = Job(self._number, wanted, generation, processes, drains)
+        until = self._bounded.of_tasks(wanted) if processes else None
+        job = thread.job = Job(self._number, wanted, generation, processes, drains, until is not None)
         job.report_at, job.tables_version = job.started + _FIRST_REPORT, self._jobs.tables_version
         future = self._jobs.reside(
             thread.index,
@@ -190,17 +198,18 @@ class ThreadSupervisor:
             self._tasks.starts(wanted),
             group_metadata,
             seconds=self._longest if processes else 0.0,
-            idle_seconds=_DRAINED_AFTER if drains else _IDLE_SECONDS,
+            idle_seconds=_DRAINED_AFTER if drains else _IDLE_SECONDS if until is None else _BOUNDED_IDLE,
             commit_seconds=self._commit_seconds,
             max_records=min(self._most_records, thread.most_records or self._most_records),
             drains=drains,
+            until=until,
         )
         self._background.then(future, self._answered, thread, job)
 
     def _may_leave(self, thread: SupervisedThread) -> bool:
-        """Whether a thread that goes to another executor has nothing any more, and others work on what it had.
+        """Return True if a thread that moves to another executor has no tasks and others run them.
 
-        It goes at once if its executor gets no more tasks from Spark.
+        It moves at once if its executor gets no more tasks from Spark.
         """
         if thread.index in self._jobs.refusals:
             return True
@@ -229,16 +238,16 @@ class ThreadSupervisor:
             job.reporting = self._background.submit(self._ask_report, thread, job)
         waits = self._jobs.workers.get(thread.index)
         if waits is not None and waits.name in self._jobs.waits.seconds:
-            job.moved_at = now  # it waits for a core, and has not begun
+            job.moved_at = now  # it waits for a core and has not started
             leaves = thread.goes_to is not None or thread.on_left is not None
-            if leaves and thread.index in self._jobs.refusals:  # on this executor it never begins
+            if leaves and thread.index in self._jobs.refusals:  # it would never start on this executor
                 self._jobs.cancel(thread.index, f"its executor {self._jobs.refusals[thread.index]}")
         if now - job.moved_at > self._hangs_after:
-            job.moved_at = now + self._hangs_after  # it is ended once
+            job.moved_at = now + self._hangs_after  # it is cancelled only once
             self._background.do(f"end residency {job.number}", partial(self._end_hanging, thread.index, str(job)))
 
     def is_wanted_back(self, thread: SupervisedThread, job: Job) -> bool:
-        """Whether something else is to be done in a thread, or it is to be elsewhere."""
+        """Return True if a thread has something else to do, or must move."""
         if thread.on_left is not None or thread.goes_to is not None or thread.error is not None:
             return True
         if thread.is_doubted or thread.ends or thread.gives_way:
@@ -246,12 +255,16 @@ class ThreadSupervisor:
         membership = self._assignments.membership
         if not self._run.may_process or membership is None or membership.generation != job.generation:
             return True
-        if job.drains is not self._run.is_draining or job.tables_version != self._jobs.tables_version:
+        if (
+            job.drains is not self._run.is_draining
+            or job.is_bounded is not self._bounded.is_active
+            or job.tables_version != self._jobs.tables_version
+        ):
             return True
         return self._tasks.to_own(thread) != job.tasks
 
     def call_back_all(self) -> None:
-        """Call back every thread that is resident: the instance ends."""
+        """End the residencies of all threads, because the instance stops."""
         for thread in self._tasks.threads.values():
             job = thread.job
             if job is not None and job.processes and not job.is_called_back:
@@ -261,13 +274,13 @@ class ThreadSupervisor:
     def _end_hanging(self, thread: int, job: str) -> None:
         if thread not in self._jobs.workers:
             return  # it was replaced or removed meanwhile
-        doing = self._jobs.doing(thread) or "its worker does not tell what it does"
-        reason = f"{job} has not moved for max.poll.interval.ms ({self._hangs_after:.0f} s): {doing}"
-        _log.error("stream thread %d is taken for lost, and its tasks are opened anew: %s", thread + 1, reason)
+        doing = self._jobs.doing(thread) or "its worker does not answer"
+        reason = f"{job} made no progress for max.poll.interval.ms ({self._hangs_after:.0f} s): {doing}"
+        _log.error("Stream thread %d counts as lost, and its tasks are opened again: %s", thread + 1, reason)
         self._jobs.cancel(thread, reason)
 
     def _ask_report(self, thread: SupervisedThread, job: Job) -> None:
-        """Ask a resident thread for a report, and commit what it has done under at-least-once; runs in the background."""
+        """Ask a resident thread for a report, and commit its offsets under at-least-once. Runs in the background."""
         report = self._jobs.report(thread.index, job.number)
         if report is None:
             return
@@ -275,7 +288,7 @@ class ThreadSupervisor:
             if not self._config.eos_enabled and report.offsets:
                 self._assignments.commit(report.offsets, job.generation)
         except PenstockError as exc:
-            _log.debug("what thread %d has done is committed later: %s", thread.index + 1, exc)
+            _log.debug("Offsets of thread %d are committed later: %s", thread.index + 1, exc)
             report.offsets = {}
         self._background.queue.put(partial(self._reported, thread, job, report))
 
@@ -300,7 +313,7 @@ class ThreadSupervisor:
         if batch.processed and batch.seconds.get("process", 0.0) / batch.processed > _SLOW_RECORD:
             spread.pin("a record took long")
         thread.last_records = batch.records
-        if thread.most_records is not None:  # slowly back: each batch that is too large again costs its whole timeout
+        if thread.most_records is not None:  # restored slowly, because each batch that is still too large costs a whole timeout
             thread.most_records += max(1, thread.most_records // 10)
         self._events.on_batch(thread.index, batch)
 
@@ -310,14 +323,14 @@ class ThreadSupervisor:
         if thread.job is not job:
             return
         if job.reporting is not None and not job.reporting.done():
-            # What was reported before is taken and committed first, or offsets would go back.
+            # The earlier report is committed first, or offsets would move back.
             self._background.then(job.reporting, lambda _: self._answered(thread, job, future))
             return
         self.guarded(thread, partial(self._take_answer, thread, job, self._jobs.answer(future)))
 
     def _take_answer(self, thread: SupervisedThread, job: Job, report: ThreadReport) -> None:
         if job.processes and report.offsets and not self._config.eos_enabled:
-            # Only a member may commit, so the worker did not.
+            # Only a group member may commit, so the worker did not.
             committing = self._background.submit(self._assignments.commit, report.offsets, job.generation)
             self._background.then(committing, self._committed, thread, job, report)
         else:
@@ -332,15 +345,15 @@ class ThreadSupervisor:
             self.guarded(thread, end)
 
     def _end(self, thread: SupervisedThread, job: Job, report: ThreadReport) -> None:
-        """A residency is over: the thread is free for the next, or has failed."""
+        """End a residency: the thread is free for the next one, or has failed."""
         if report.failure is not None or report.lost:
             report.held = None
             self._take_report(thread, report)
             self._tasks.failed(thread)
-            lost = TaskMigratedError("a stream thread has a new worker process; its tasks are opened again")
+            lost = TaskMigratedError("a stream thread has a new worker process. Its tasks are opened again")
             error = lost if report.failure is None else error_of(report.failure)
             if not self._is_gone(thread, error):
-                self._tasks.release(thread.index)  # a worker that fails keeps nothing open
+                self._tasks.release(thread.index)  # a worker that fails has nothing open
             raise error
         thread.job, thread.free_since = None, time.monotonic()
         if not thread.ends:
@@ -362,7 +375,7 @@ class ThreadSupervisor:
     # -- failures ------------------------------------------------------------------------------------------------------
 
     def thread_failed(self, thread: SupervisedThread, error: BaseException) -> None:
-        """Only this thread begins anew, from its last commits; the others do not notice."""
+        """Restart only this thread, from its last commits."""
         job = thread.job
         if thread.ends:
             thread.job = None
@@ -379,11 +392,13 @@ class ThreadSupervisor:
             self._leave_lost(thread)
         elif isinstance(error, ThreadLostError) and job is not None and job.processes and thread.last_records:
             thread.most_records = max(1, thread.last_records // 2)
-            _log.warning("thread %d has lost its worker: its next batch has %d records", thread.index + 1, thread.most_records)
+            _log.warning(
+                "Thread %d has lost its worker. Its next batch has at most %d records", thread.index + 1, thread.most_records
+            )
         if outside is not None and is_transient(error):
-            error = outside  # the client decides on it; what passes by itself is tried again in any case
+            error = outside  # the client decides on this error; the transient one is retried anyway
         if isinstance(error, TaskMigratedError) and not self._assignments.is_adopted:
-            _log.info("a commit came too late for its generation of the group and is done again: %s", error)
+            _log.info("A commit was too late for its group generation and is repeated: %s", error)
             return
         if not isinstance(error, TaskMigratedError) and not is_gone:
             self._tasks.spread.pin("a task has failed")
@@ -391,26 +406,26 @@ class ThreadSupervisor:
         self._go_on_or_end(error, thread, thread.backoff.failing_seconds)
 
     def fail_between_batches(self, thread: SupervisedThread, error: BaseException) -> None:
-        """Let a thread fail for something outside of it, such as a listener that raises; a batch that runs is committed first."""
+        """Fail a thread for an error outside of it, such as an exception of a listener. A running batch is committed first."""
         if thread.job is None:
             self.thread_failed(thread, error)
         else:
             thread.error = error
 
     def _is_gone(self, thread: SupervisedThread, error: BaseException) -> bool:
-        """Whether a thread has failed because its executor is gone."""
+        """Return True if a thread failed because its executor is lost."""
         return isinstance(error, ThreadLostError) and not self._jobs.is_alive(thread.index)
 
     def _leave_lost(self, thread: SupervisedThread) -> None:
-        """Have the other threads take what was in a thread whose executor is gone.
+        """Move the tasks of a thread whose executor is lost to other threads.
 
-        That Spark has lost an executor does not mean that its host is down: the worker may live on, and commit its batch. So
-        under exactly-once its transactional id is fenced before anybody reads the offsets of its tasks.
+        The executor may be lost while its host is up: the worker may live and commit its batch. Under exactly-once its
+        transactional id is therefore fenced before the offsets of its tasks are read.
         """
         if self._tasks.stay_away(thread.index, away=True):
             thread.backoff.rest(OTHERS_FIRST)
 
-        is_refused = thread.index in self._jobs.refusals  # the worker lives, and has locked what it has open
+        is_refused = thread.index in self._jobs.refusals  # the worker lives and holds the locks of its tasks
 
         def leave() -> None:
             if is_refused:
@@ -419,7 +434,8 @@ class ThreadSupervisor:
                 self._roster.fence(thread.index)
 
         def release() -> None:
-            if thread.phase in (ThreadPhase.BACKING_OFF, ThreadPhase.CREATED):  # else it has begun anew, and has fenced itself
+            # otherwise it has restarted, which fenced its predecessor
+            if thread.phase in (ThreadPhase.BACKING_OFF, ThreadPhase.CREATED):
                 self._tasks.release(thread.index)
 
         if is_refused or self._config.eos_enabled:
@@ -428,7 +444,7 @@ class ThreadSupervisor:
             release()
 
     def take_lost(self, lost: Mapping[int, str]) -> None:
-        """Executors are gone. What ran there fails too, but Spark tries it elsewhere first."""
+        """Fail threads whose executors are lost. Their jobs fail too, but only after Spark has retried them elsewhere."""
         for index, executor in lost.items():
             thread = self._tasks.threads.get(index)
             if thread is None or thread.ends or thread.phase is ThreadPhase.BACKING_OFF:
@@ -436,21 +452,21 @@ class ThreadSupervisor:
             if self._jobs.workers[index].executor != executor:
                 continue
             if thread.is_open and thread.job is None and not thread.holds and not self._tasks.wanted(thread):
-                thread.begin_anew()  # it had nothing
+                thread.begin_anew()  # it had no tasks
             elif thread.job is not None or thread.is_open:
-                self.thread_failed(thread, ThreadLostError(f"{executor} is gone, where the worker of a stream thread was"))
+                self.thread_failed(thread, ThreadLostError(f"the executor of a stream thread, {executor}, is lost"))
 
     @property
     def rests(self) -> bool:
-        """Whether it is too early to read again what could not be read."""
+        """True before a failed reading of offsets may be repeated."""
         return time.monotonic() < self._rests_until
 
     def went_well(self) -> None:
-        """Offsets have been read."""
+        """Record that offsets were read."""
         self._backoff.went_well()
 
     def _instance_failed(self, error: BaseException) -> None:
-        """What concerns no single thread."""
+        """Handle an error that concerns no single thread."""
         if isinstance(error, SessionStoppedError):
             self._session_lost(error)
         elif is_transient(error):
@@ -460,7 +476,7 @@ class ThreadSupervisor:
             self._run.become(RunPhase.FAILED)
 
     def _session_lost(self, error: SessionStoppedError) -> None:
-        """Nothing runs any more; if the client has found another session, all threads begin anew on it."""
+        """Restart all threads if the client has made another session; otherwise fail."""
         for thread in self._tasks.threads.values():
             self._tasks.failed(thread)
             thread.begin_anew()
@@ -472,25 +488,25 @@ class ThreadSupervisor:
             self._run.become(RunPhase.FAILED)
 
     def _go_on_or_end(self, error: BaseException, thread: SupervisedThread | None, failing_seconds: float) -> None:
-        """What passes by itself is tried again, for as long as it may take; on the rest the client decides."""
+        """Retry transient errors until `task.timeout.ms`. The client decides on others."""
         if is_transient(error):
             if failing_seconds < self._timeout:
-                _log.warning("processing failed and goes on from the last commit: %s", error)
+                _log.warning("Processing failed and continues from the last commit: %s", error)
                 return
-            _log.error("processing has failed for longer than task.timeout.ms: giving up")
+            _log.error("Processing has failed for longer than task.timeout.ms. Giving up")
         if not self._events.on_failure(error, None if thread is None else thread.index):
             self._run.become(RunPhase.FAILED)
 
     # -- other Spark jobs ----------------------------------------------------------------------------------------------
 
     def long_residents(self) -> list[SupervisedThread]:
-        """The threads that have been resident for long enough, if another Spark job wants their core."""
+        """Return the threads that have been resident long enough to release their core to another Spark job."""
         now = time.monotonic()
         jobs = [(thread, thread.job) for thread in self._tasks.threads.values()]
         return [thread for thread, job in jobs if job is not None and job.processes and now - job.started > _GIVE_WAY_AFTER]
 
     def give_way(self, others_wait: bool) -> None:
-        """Call back threads that have been resident for long, if other Spark jobs wait for a core."""
+        """End the residencies of long-resident threads if other Spark jobs wait for a core."""
         if others_wait:
             for thread in self.long_residents():
                 thread.gives_way = True
@@ -498,7 +514,7 @@ class ThreadSupervisor:
     # -- idle threads --------------------------------------------------------------------------------------------------
 
     def idle_threads(self) -> list[SupervisedThread]:
-        """Threads without a residency whose partitions are to be looked at now."""
+        """Return idle threads whose partitions are due for a check."""
         now = time.monotonic()
         return [
             thread
@@ -507,7 +523,7 @@ class ThreadSupervisor:
         ]
 
     def wake(self, threads: list[SupervisedThread], ends: Mapping[TopicPartition, int], *, all_of_them: bool) -> None:
-        """Logs end there: threads whose partitions have something to read get a residency."""
+        """Start residencies of threads that have records to read, given the ends of their logs."""
         now = time.monotonic()
         for thread in threads:
             at = self._tasks.positions_of(thread)

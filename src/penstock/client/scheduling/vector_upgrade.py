@@ -1,15 +1,13 @@
-"""One start after an upgrade: turn the offset vectors of earlier releases into offsets.
+"""Converts the offset vectors of earlier releases to offsets at the first start after an upgrade.
 
-Earlier releases sent repartitions through Spark's shuffle. A task behind a repartition committed a vector: how far it had
-consumed each source partition (`spark/vectors.py`). Now each source partition has one offset, and the repartition topic has
-another. So the leader of the group commits, once and before anybody works:
+Earlier releases sent repartitions through Spark's shuffle. A task behind a repartition committed a vector: its position in
+each source partition (`spark/vectors.py`). Now each source partition and each repartition partition has one offset. The
+leader of the group commits once, before any processing:
+- for each source, the lowest position of all tasks behind the repartition, with a table of each task's further position. The
+task that reads the source skips records that a task behind the repartition has consumed (`spark/worker/vector_upgrade.py`);
+- for each repartition partition, the end of its topic, because nothing was written there.
 
-- for each source, the lowest position of all tasks behind the repartition, with a table of what each of them had beyond it.
-  The task that reads the source leaves out what a task behind the repartition had, until it has read past all of it
-  (`spark/worker/vector_upgrade.py`);
-- for each repartition partition the end of its topic: nothing was written there.
-
-The other members wait until no vector is left. If somebody has moved the committed offset of a source, the vectors follow.
+Other members wait until no vector is left. If somebody has moved a source's committed offset, the vectors follow it.
 """
 
 from __future__ import annotations
@@ -32,12 +30,12 @@ from penstock.spark.worker.vector_upgrade import ShuffledBefore, committed_with_
 
 _log = logging.getLogger(__name__)
 
-# So long the leader of the group is waited for.
+# Limit of waiting for the leader of the group.
 _LEADER_SECONDS = 10.0
 
 
 def upgraded_offsets(offsets: TaskOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What to commit in place of vectors; empty if there are none."""
+    """Return the offsets that replace vectors; empty without vectors."""
     plan, found = offsets.plan, dict[TopicPartition, OffsetAndMetadata]()
     targets = {
         s.id: [TopicPartition(topic, p) for topic in plan.repartitions_of(s) for p in range(plan.partitions[topic])]
@@ -53,7 +51,7 @@ def upgraded_offsets(offsets: TaskOffsets) -> dict[TopicPartition, OffsetAndMeta
 
 
 def _sources(plan: Plan, subtopology: int) -> list[TopicPartition]:
-    """The source partitions of a sub-topology, in the order of its vectors."""
+    """Return the source partitions of a sub-topology in the order of its vectors."""
     topics = sorted(plan.subtopologies[subtopology].source_topics)
     return [TopicPartition(topic, partition) for topic in topics for partition in range(plan.partitions[topic])]
 
@@ -80,9 +78,9 @@ def _upgraded(
 def _believed(
     committed: OffsetAndMetadata | None, sources: list[TopicPartition], read_to: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> Vector:
-    """The vector of a task; none if an application in Java has read on since.
+    """Return the vector of a task, or an empty one if a Java application has read on since.
 
-    The committed offset of a source is that of the task furthest behind. A vector before it was committed before Java ran.
+    The committed offset of a source is the lowest of all tasks. A vector below it was committed before Java ran.
     """
     vector = Vector.of(committed, sources)
     passed = [source for source, at in vector.positions.items() if source in read_to and read_to[source].offset > at]
@@ -92,7 +90,7 @@ def _believed(
 
 
 def _completed(own: Vector, target: TopicPartition, read_to: Mapping[TopicPartition, OffsetAndMetadata]) -> Vector:
-    """A vector, with the sources it has no position in as their own commits have them."""
+    """Complete a vector with the positions in the sources' own commits."""
     positions, begun = dict(own.positions), dict(own.begun)
     for source, committed in read_to.items():
         if source not in positions:
@@ -104,31 +102,31 @@ def _completed(own: Vector, target: TopicPartition, read_to: Mapping[TopicPartit
 
 
 def _followed(vector: Vector, moved: Mapping[TopicPartition, int]) -> Vector:
-    """A vector that has followed offsets which somebody else has committed for its sources."""
+    """Move a vector's positions to offsets that somebody else has committed for its sources."""
     changed = {source: at for source, at in moved.items() if source in vector.positions}
     begun = {source: some for source, some in vector.begun.items() if source not in changed}
     return Vector(vector.number, {**vector.positions, **changed}, begun)
 
 
 def upgrade(member: GroupMember, offsets: TaskOffsets, generation: int) -> bool:
-    """Commit offsets in place of vectors, if this member leads the group; whether no vector is left."""
+    """Replace vectors by offsets if this member leads the group. Returns True if no vector is left."""
     changed = upgraded_offsets(offsets)
     if not changed:
         return True
     if not member.is_leader:
         return False
-    _log.info("offsets of an earlier release are converted: repartitions go through their topics from now on")
+    _log.info("Offsets of an earlier release are converted. Repartitions now use their topics")
     try:
         member.commit(changed, whole=True, generation=generation)
     except BrokerError:
-        # It may still be taken after others have gone on from what they found: in another generation it is refused.
+        # The commit may still take effect after others have continued. In another generation it would be refused.
         member.request_rejoin()
         raise
     return True
 
 
 class VectorUpgrade:
-    """Waits, in the first generation of an instance, until no vector is left; used by the event loop's thread."""
+    """Waits in the first generation until no vector is left. Used by the event loop's thread."""
 
     def __init__(self, assignments: Assignments, background: Background) -> None:
         self._assignments, self._background = assignments, background
@@ -136,11 +134,11 @@ class VectorUpgrade:
         self._since, self._rests_until = 0.0, 0.0
 
     def look_again(self) -> None:
-        """There is another plan."""
+        """Check again, for another plan."""
         self._is_done = False
 
     def is_done(self, membership: Membership, offsets: TaskOffsets) -> bool:
-        """Whether offsets can be read; if that is not known yet, it is looked for in the background."""
+        """Return True if offsets can be read. Otherwise the check runs in the background."""
         member = self._assignments.member
         if self._is_done or member is None:
             return True
@@ -158,7 +156,7 @@ class VectorUpgrade:
         waited = now - self._since
         self._rests_until = now + min(1.0, 0.05 + waited / 10)
         if waited > _LEADER_SECONDS:
-            # A static member that was restarted does not lead its old generation any more: nobody does.
+            # A restarted static member does not lead its old generation: nobody does.
             self._since = now
-            _log.warning("the leader of the group has not converted offsets for %.0f s: the group is asked to rebalance", waited)
+            _log.warning("The leader of the group has not converted offsets for %.0f s. Requesting a rebalance", waited)
             self._assignments.request_rejoin()

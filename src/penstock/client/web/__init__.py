@@ -1,1 +1,1 @@
-"""The query server: the application's state over HTTP, and a page to look at it."""
+"""The query server: the application's state over HTTP, and the console."""

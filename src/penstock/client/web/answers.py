@@ -1,4 +1,4 @@
-"""What the query server answers, free of HTTP: from local state, or by asking the instance that has it."""
+"""The answers of the query server, independent of HTTP: from local state or from the responsible instance."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from penstock.query.metadata import HostInfo
 from penstock.query.table_read import ALL, TableRead, key_format_of
 from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of, schema_of
 from penstock.runtime.queries.changes import changelog_of
+from penstock.runtime.queries.deadline import until_deadline
 from penstock.runtime.queries.entries import MAX_TIME, Entry, entries_for, entry
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
-from penstock.runtime.queries.patience import patiently
 from penstock.serdes.codecs import parse_json
 from penstock.serdes.serde import as_serializer
 from penstock.spark.queries.store_changes import ChangeReader, Stretch
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1_000
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
-"""A page of entries ends before this size, after its first entry, and says where to go on."""
+"""The size limit of a page of entries. A page has at least one entry, and the place of the next one."""
 
 _MOST_WINDOWS = 100_000
 
@@ -44,7 +44,7 @@ Json = dict[str, Any]
 
 
 class Answers:
-    """One method for each path. `forwarded` says that another instance asks: it gets what is here and nothing else."""
+    """One method for each path. `forwarded`: another instance asks and gets local results only."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Answers:
     # -- paths ---------------------------------------------------------------------------------------------------------
 
     def stores(self) -> Json:
-        """Names, kinds, partitions, hosts."""
+        """List all stores."""
         found, stores = [], self._queries.stores
         for name in stores.names:
             try:
                 store = stores.store(name)
-            except Exception:  # noqa: BLE001, S112 - a buffer, or a kind of the user's own: not for queries
+            except Exception:  # noqa: BLE001, S112 - a buffer or a user's custom store cannot be queried
                 continue
             hosts = self._queries.locations.for_store(name)
             found.append(
@@ -84,7 +84,7 @@ class Answers:
         return {"stores": found}
 
     def store(self, name: str) -> Json:
-        """One store: its columns as a table, and which instance has which partition."""
+        """Describe a store: its columns, and the instance of each partition."""
         store, stores = self._store(name), self._queries.stores
         is_global = stores.is_global(name)
         hosts = [self._here] if is_global else [self._host_of(name, task) for task in stores.tasks_of(name)]
@@ -99,11 +99,11 @@ class Answers:
         }
 
     def _host_of(self, name: str, task: TaskId) -> HostInfo:
-        """Where a task is: here as the loop knows it, elsewhere as the group has told."""
+        """Return the host of a task: from the event loop if it is local, otherwise from the group's assignment."""
         return self._here if task in self._queries.stores.owned(name) else self._queries.locations.host_of(task)
 
     def key(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
-        """The value of a key."""
+        """Return the value of a key."""
         store = self._store(name)
         if store.kind not in ("key_value", "versioned"):
             raise HttpError(400, f"store {name} has windows: ask /api/stores/{name}/windows/{{key}}")
@@ -115,9 +115,9 @@ class Answers:
         return found.answer
 
     def key_at_once(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json | None:
-        """The same where it is here and nothing has to be waited for; None where it has to be asked for with patience.
+        """Return the value of a key if that needs no waiting, otherwise None.
 
-        This runs on the thread that answers everybody: not where a serde of the user's own could hold it up.
+        It runs on the server's event loop, so it never calls a user's serde.
         """
         store = self._store(name)
         known = store.kind in ("key_value", "versioned") and store.has_builtin_serdes
@@ -132,7 +132,8 @@ class Answers:
         if lease is None:
             return None
         with lease:
-            return self._value(store, key, parameters, lease.store, task)  # where it is not here, all others are to be asked
+            # if the key is missing here, all other instances must be asked
+            return self._value(store, key, parameters, lease.store, task)
 
     def _value(self, store: ReadableStore, key: Any, parameters: Parameters, typed: Any, task: TaskId | None) -> Json | None:
         found = _get(typed, store, key, parameters)
@@ -147,7 +148,7 @@ class Answers:
         }
 
     def range(self, name: str, parameters: Parameters, forwarded: bool) -> Json:
-        """Entries between two keys in the order of the keys' bytes; `next` is the key to go on `from`."""
+        """Return entries between two keys in the order of the keys' bytes. `next` is the `from` of the next page."""
         store = self._store(name)
         if store.kind != "key_value":
             raise HttpError(400, f"store {name} is a {store.kind} store: only key-value stores have ranges of keys")
@@ -165,7 +166,7 @@ class Answers:
         return {**page, "partitions": sorted(partitions)} if forwarded else page
 
     def windows(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
-        """The windows or sessions of a key in a range of time, oldest first."""
+        """Return a key's windows or sessions in a time range, oldest first."""
         store = self._store(name)
         if store.kind not in ("window", "session"):
             raise HttpError(400, f"store {name} has no windows: ask /api/stores/{name}/keys/{{key}}")
@@ -185,7 +186,7 @@ class Answers:
         return {**page, "partitions": sorted(found.partitions)} if forwarded else page
 
     def all_windows(self, name: str, parameters: Parameters) -> Json:
-        """The windows or sessions of all keys that begin in a range of time, in the partitions that are here, oldest first."""
+        """Return windows or sessions of all keys that start in a time range, from local partitions, oldest first."""
         store = self._store(name)
         if store.kind not in ("window", "session"):
             raise HttpError(400, f"store {name} has no windows: ask /api/stores/{name}/range")
@@ -200,7 +201,7 @@ class Answers:
         for partition in here:
             with partition.lease() as lease:
                 starts = (
-                    one for one in patiently(entries_for(store, lease.store, read)) if low <= (one.window_start or 0) <= high
+                    one for one in until_deadline(entries_for(store, lease.store, read)) if low <= (one.window_start or 0) <= high
                 )
                 for one in islice(starts, _MOST_WINDOWS):
                     oldest.add(one)
@@ -208,9 +209,9 @@ class Answers:
         return {**oldest.page(), "here": len(here), "partitions": total}
 
     def table(self, name: str, parameters: Parameters) -> Generator[bytes, None, None]:
-        """What is here of a store, all or one partition, as the parts of an Arrow stream; what is on disk is of one commit.
+        """Yield the local part of a store, or of one partition, as an Arrow stream. Stores on disk show one commit.
 
-        `read` says which part of it, `columns` which of its columns.
+        `read` selects rows, `columns` selects columns.
         """
         store = self._store(name)
         columns, read = parse_columns(store, parameters.get("columns")), parse_read(store, parameters.get("read"))
@@ -222,7 +223,7 @@ class Answers:
                 lease.close()
             raise
         stream = _arrow_stream(store, leases, columns, read)
-        next(stream)  # from now on it gives the leases back, even if nobody reads it
+        next(stream)  # enters the generator, which then returns the leases even if nobody reads it
         return stream
 
     def changes(self, name: str, parameters: Parameters) -> bytes:
@@ -241,16 +242,16 @@ class Answers:
         return reader.page(store, partition, read, Stretch(max(first, there.start), min(last, there.end)))
 
     def metadata(self, name: str, text: str) -> Json:
-        """Where a key is."""
+        """Return the location of a key."""
         store = self._store(name)
         found = self._queries.metadata_for_key(name, parse_key(store, text), store.key_serde)
         if found.active_host == HostInfo.unavailable():
-            raise HttpError(503, f"the group has not told yet who holds this key of store {name}; ask again later")
+            raise HttpError(503, f"the location of this key of store {name} is not known yet; ask again later")
         standbys = sorted(str(host) for host in found.standby_hosts)
         return {"partition": found.partition, "active": str(found.active_host), "standbys": standbys}
 
     def _store(self, name: str) -> ReadableStore:
-        """A store of an application that runs."""
+        """Return a store of a running application."""
         self._queries.check_running()
         return self._queries.stores.store(name)
 
@@ -280,7 +281,7 @@ class Answers:
 
 
 def _asked(store: ReadableStore, path: str, parameters: Parameters, forwarded: bool) -> Asked:
-    """What was asked for of one key."""
+    """Return the request for one key."""
     beyond_home = forwarded and parse_flag(parameters, BEYOND_HOME)
     passed_on = {name: value for name, value in parameters.items() if name != BEYOND_HOME}
     return Asked(store, path, passed_on, forwarded, parse_flag(parameters, "stale"), beyond_home)
@@ -292,7 +293,7 @@ def _arrow_stream(store: ReadableStore, leases: list[Lease], columns: Columns, r
         yield b""
         with pa.ipc.new_stream(sink, schema_of(columns)) as writer:
             for lease in leases:
-                for batch in batches_of(patiently(entries_for(store, lease.store, read)), columns):
+                for batch in batches_of(until_deadline(entries_for(store, lease.store, read)), columns):
                     writer.write_batch(batch)
                     yield sink.getvalue()
                     sink.seek(0)
@@ -304,7 +305,7 @@ def _arrow_stream(store: ReadableStore, leases: list[Lease], columns: Columns, r
 
 
 def parse_key(store: ReadableStore, text: str) -> Any:
-    """A key from its text (string serdes) or JSON; raises with status 400 where it does not fit the store."""
+    """Parse a key from text (string serdes) or JSON. Raises status 400 for an invalid key."""
     serde = store.key_serde
     try:
         key = from_json(text if is_text(serde) else parse_json(text), serde)
@@ -320,17 +321,17 @@ def parse_key(store: ReadableStore, text: str) -> Any:
 
 
 def parse_read(store: ReadableStore, text: str | None) -> TableRead:
-    """Which part of a store a table is to have."""
+    """Parse the selection of rows."""
     if not text:
         return ALL
     try:
         return TableRead.from_text(text, key_format_of(store.key_serde))
     except ValueError as exc:
-        raise HttpError(400, f"read={text[:200]!r} is not what can be read of store {store.name}: {exc}") from exc
+        raise HttpError(400, f"read={text[:200]!r} is not a valid selection of store {store.name}: {exc}") from exc
 
 
 def parse_columns(store: ReadableStore, text: str | None) -> Columns:
-    """Which columns of a store a table is to have, in which order."""
+    """Parse the selection of columns, in order."""
     known = dict(columns_of(store))
     wanted = text.split(",") if text else list(known)
     if not {*wanted} <= {*known} or len({*wanted}) < len(wanted):
@@ -339,7 +340,7 @@ def parse_columns(store: ReadableStore, text: str | None) -> Columns:
 
 
 def parse_flag(parameters: Parameters, name: str) -> bool:
-    """Whether something is wanted."""
+    """Parse a boolean parameter."""
     text = parameters.get(name, "").lower()
     if text not in ("", "true", "false"):
         raise HttpError(400, f"{name}={text[:50]!r} is neither true nor false")
@@ -347,7 +348,7 @@ def parse_flag(parameters: Parameters, name: str) -> bool:
 
 
 def parse_limit(parameters: Parameters, most: int = MAX_LIMIT) -> int:
-    """How many entries a page has; more than the most is cut to it."""
+    """Parse the number of entries, limited to `most`."""
     text = parameters.get("limit") or str(DEFAULT_LIMIT)
     if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
         raise HttpError(400, f"limit={text[:50]!r} is not a number from 1 to {MAX_LIMIT}")
@@ -355,7 +356,7 @@ def parse_limit(parameters: Parameters, most: int = MAX_LIMIT) -> int:
 
 
 def parse_time(parameters: Parameters, name: str, default: int) -> int:
-    """A time in milliseconds."""
+    """Parse a time in milliseconds."""
     text = parameters.get(name)
     if not text:
         return default
@@ -370,7 +371,7 @@ def _raw(store: ReadableStore, key: Any) -> bytes:
     assert serialize is not None
     raw = serialize(store.changelog or store.name, key)
     if raw is None:
-        raise ValueError("its serializer gave nothing")
+        raise ValueError("its serializer returned None")
     return bytes(raw)
 
 
@@ -385,14 +386,14 @@ def _get(typed: Any, store: ReadableStore, key: Any, parameters: Parameters) -> 
 
 def _page(typed: Any, store: ReadableStore, low: Any, high: Any) -> Iterator[tuple[bytes, Any, Json | None]]:
     with typed.range(low, high) as entries:
-        for key, value in patiently(entries):
+        for key, value in until_deadline(entries):
             found, shown = entry(key, value, store.values), as_json(key)
             answer = {"key": shown, "value": as_json(found.value)}
             yield _raw(store, key), shown, answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}
 
 
 def _page_of_other(store: ReadableStore, answer: Json) -> Iterator[tuple[bytes, Any, Json | None]]:
-    """The entries of another instance; then, where it has more, the key of the next one without an entry."""
+    """Yield another instance's entries, then the next key without an entry if it has more."""
     for found in answer["entries"]:
         yield _raw(store, from_json(found["key"], store.key_serde)), found["key"], found
     following = answer.get("next")
@@ -401,9 +402,9 @@ def _page_of_other(store: ReadableStore, answer: Json) -> Iterator[tuple[bytes, 
 
 
 def _first_page(found: Iterable[tuple[Json | None, Any]], limit: int) -> Json:
-    """The first entries, as many as `limit` and `MAX_ANSWER_BYTES` allow, and where to go on.
+    """Return the first entries within `limit` and `MAX_ANSWER_BYTES`, and the place of the next one.
 
-    `found` has entries with their places. An entry that is None stands for entries that have to be asked for again.
+    `found` has entries with their places. A None entry means that more entries must be requested.
     """
     entries: list[Json] = []
     size = 0
@@ -416,16 +417,16 @@ def _first_page(found: Iterable[tuple[Json | None, Any]], limit: int) -> Json:
 
 
 class _OldestWindows:
-    """The oldest of all windows that are added: a page of them."""
+    """Keeps the oldest of all added windows: one page."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._kept: list[tuple[int, int, int, int, Json]] = []  # a heap: the latest window comes first
+        self._kept: list[tuple[int, int, int, int, Json]] = []  # a heap with the latest window first
         self._size = self._added = 0
         self._next: int | None = None
 
     def add(self, one: Entry) -> None:
-        """Keep a window if it is among the oldest, and drop later ones where the page is full."""
+        """Add a window if it is among the oldest. Later ones are dropped if the page is full."""
         start, end = one.window_start or 0, one.window_end or 0
         if self._next is not None and start >= self._next:
             return
@@ -446,20 +447,20 @@ class _OldestWindows:
             self._next = -latest[0]
 
     def page(self) -> Json:
-        """The windows that were kept, oldest first, and the start of the first that was not."""
+        """Return the kept windows, oldest first, and the start of the first dropped one."""
         oldest_first = sorted(self._kept, key=lambda found: found[:3], reverse=True)
         return {"entries": [found[4] for found in oldest_first], "next": self._next}
 
 
 def size_of(entry: Json) -> int:
-    """The bytes that an entry takes in an answer."""
+    """Return the size of an entry in an answer."""
     return len(json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace"))
 
 
 def _windows(typed: Any, store: ReadableStore, key: Any, low: int, high: int) -> Iterator[Json]:
     if store.kind == "session":
         with typed.find_sessions(key, low, high) as sessions:
-            for windowed, value in patiently(sessions):
+            for windowed, value in until_deadline(sessions):
                 found = entry(key, value, store.values, session=True)
                 yield {
                     "key": as_json(key),
@@ -470,7 +471,7 @@ def _windows(typed: Any, store: ReadableStore, key: Any, low: int, high: int) ->
         return
     size = store.window_size or 0
     with typed.fetch_range(key, low, high) as windows:
-        for start, value in patiently(windows):
+        for start, value in until_deadline(windows):
             found = entry(key, value, store.values)
             answer = {"key": as_json(key), "start": start, "end": min(start + size, MAX_TIME), "value": as_json(found.value)}
             yield answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}

@@ -1,4 +1,4 @@
-"""What `/api/app` tells: state, threads, tasks, topology, rates."""
+"""The data of `/api/app`: state, threads, tasks, topology, rates."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from penstock.client.web.edges import Edges
 from penstock.client.web.history import History
 from penstock.client.web.running import RunningApplication
 from penstock.config.streams_config import StreamsConfig
+from penstock.drawing.picture import draw_topology
 from penstock.query.metadata import HostInfo
 from penstock.topology.description import Processor, Sink, Source, TopologyDescription
-from penstock.topology.picture import draw_topology
 
 
 class AppInfo:
-    """Gathers what people and programs want to know of a running application."""
+    """Collects the state of a running application."""
 
     def __init__(self, config: StreamsConfig, here: HostInfo, running: RunningApplication, history: History) -> None:
         self._config, self._here = config, here
@@ -29,7 +29,6 @@ class AppInfo:
         self._started = time.time()
 
     def __call__(self) -> dict[str, Any]:
-        """Everything."""
         failure = self._running.failure()
         history, rates, lags = self._history, self._history.rates.per_second(), self._running.lags()
         return {
@@ -61,13 +60,13 @@ class AppInfo:
         }
 
     def places(self) -> dict[str, str]:
-        """Where each task is, as one text that changes with it."""
+        """Return the location of each task as text, to detect changes."""
         owners, standbys = self._loop.owners, self._loop.standby_hosts
         found = {str(task): f"standby {host}" for task, host in standbys.items()}
         return found | {str(task): f"active {worker}" for task, worker in owners.items()}
 
     def _picture(self) -> str:
-        """The topology as a picture, drawn once."""
+        """Return the drawing of the topology, made once."""
         if self._drawn is None:
             self._drawn = draw_topology(self._running.description, self._config["application.id"], with_ends=True)
         return self._drawn
@@ -87,7 +86,7 @@ class AppInfo:
 
     def _tasks(self, lags: Lags) -> list[dict[str, Any]]:
         owners, standbys, locations = self._loop.owners, self._loop.standby_hosts, self._running.queries.locations
-        plan = locations.plan  # with the tasks there are in this generation of the group
+        plan = locations.plan  # matches the tasks of this generation
         restoring = {progress["task"] for progress in self._history.restoring()}
         found = []
         for task in plan.tasks():
@@ -117,7 +116,7 @@ class AppInfo:
 
 
 def topology_json(description: TopologyDescription) -> dict[str, Any]:
-    """Nodes and edges, as a picture needs them."""
+    """Return nodes and edges for a drawing."""
     nodes: list[dict[str, Any]] = []
     edges: list[dict[str, str]] = []
     for subtopology in description.subtopologies:

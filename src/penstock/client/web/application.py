@@ -1,4 +1,4 @@
-"""The paths of the query server, as a Starlette application."""
+"""The paths of the query server as a Starlette application."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
 from penstock.client.web.asgi import App
-from penstock.client.web.deadline import Deadline
 from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.events import Viewers
 from penstock.client.web.everywhere import BEYOND_HOME
@@ -28,18 +27,19 @@ from penstock.client.web.page import ASSETS, PAGE, POLICY
 from penstock.client.web.peer_gate import PeerGate
 from penstock.client.web.responses import NO_STORE, dump, error_response, failed, metrics_route, read_in, refused
 from penstock.client.web.rooms import Room
+from penstock.client.web.time_limit import TimeLimit
 from penstock.client.web.topics import TopicRecords
 from penstock.errors import PenstockError
 from penstock.peers.connection import FORWARDED
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
-from penstock.runtime.queries.patience import Patience
+from penstock.runtime.queries.deadline import Deadline
 
 _log = logging.getLogger(__name__)
 
-# Readers wait for disks and for other instances, not for the processor: a few threads are enough for each kind of read, and
-# most of them may be with one store. What other instances ask has its own: two that wait for each other would wait for ever.
-# So have the status and the metrics, which are asked for most when something hangs.
+# Reads wait for disks and other instances, not for the CPU, so each kind needs few threads, most of which may be used by one
+# store. Requests of other instances have their own threads, because two instances that wait for each other would block for
+# ever. So have status and metrics, which are needed when something hangs.
 _ROOMS = {
     "keys": (4, 3),
     "windows": (3, 2),
@@ -53,18 +53,18 @@ _ROOMS = {
     "letters": (1, 1),
 }
 
-# A table holds a view of each partition until it is sent; others need some of the few there can be.
+# A table leases each partition until it is sent, and leases are limited.
 _TABLES = 2
 
 
 _REPLAY, _PAUSE, _RESUME = "/api/dead-letters/replay", "/api/pause", "/api/resume"
 
-# The page's own files change with the version alone, but that nobody knows: they are asked for anew.
+# Files change only with the version, which browsers do not know, so they revalidate them.
 _ASSET_HEADERS = {"Cache-Control": "no-cache"}
 
 
 class Parts(NamedTuple):
-    """What answers, once the application has come so far."""
+    """The parts that answer requests after the start."""
 
     answers: Answers
     app_info: Callable[[], dict[str, Any]]
@@ -76,9 +76,9 @@ class Parts(NamedTuple):
 
 
 class WebApplication:
-    """Answers requests on threads of its own, so that none holds up another, nor the application.
+    """Answers requests on separate threads, so that they delay neither each other nor the application.
 
-    Before `begin` it answers with the page, which shows what `starting` tells, and with 503 to everything else.
+    Before `begin` it serves the console, which shows the progress of `starting`, and 503 for everything else.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class WebApplication:
             Route("/openapi.json", self._json("info", lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed})
-        starlette.router.redirect_slashes = False  # a store without a name is no other path
+        starlette.router.redirect_slashes = False  # a missing store name must not redirect to another path
         gate = None if keys is None else PeerGate(keys, host)
         self.asgi: App = SafeHeaders(Guard(starlette, token, host.host, gate, writes=[_REPLAY, _PAUSE, _RESUME]))
 
     def begin(self, parts: Parts) -> None:
-        """Answer queries from now on."""
+        """Start answering queries."""
         self._parts = parts
 
     @property
@@ -141,11 +141,11 @@ class WebApplication:
         return self._begun.answers
 
     def end_streams(self) -> None:
-        """Let those go who look at the page."""
+        """End the event streams of open consoles."""
         self._viewers.close()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop the threads."""
         for room in self._rooms.values():
             room.close()
 
@@ -159,7 +159,7 @@ class WebApplication:
         return Response(asset.content, media_type=asset.media_type, headers=_ASSET_HEADERS)
 
     async def _events(self, request: Request) -> Response:
-        """What the page shows, and what changes of it."""
+        """Stream the console's document and its changes."""
         if request.method == "HEAD":
             return Response(media_type="text/event-stream", headers=NO_STORE)
         return self._viewers.response()
@@ -168,14 +168,14 @@ class WebApplication:
         return self._starting() if self._parts is None else self._parts.document()
 
     async def _for_viewers(self, call: Callable[[], Any]) -> Any:
-        patience = Patience(REQUEST_SECONDS)
+        deadline = Deadline(REQUEST_SECONDS)
         try:
-            async with Deadline(patience.seconds):
-                return await self._rooms["page"].run("", patience, call)
+            async with TimeLimit(deadline.seconds):
+                return await self._rooms["page"].run("", deadline, call)
         except TimeoutError as exc:
             raise HttpError(503, "the application takes long to tell how it is") from exc
         finally:
-            patience.give_up()
+            deadline.give_up()
 
     def _list_letters(self, request: Request, forwarded: bool) -> Any:
         return self._letters.list(request.query_params.get("topic"))
@@ -198,19 +198,19 @@ class WebApplication:
         return topics
 
     def _pause(self, paused: bool) -> Callable[[Request], Any]:
-        """Pause or resume this instance. The guard decides who may; the body says nothing and is not read."""
+        """Return the endpoint that pauses or resumes this instance. The guard checks permissions; the body is ignored."""
 
         async def endpoint(request: Request) -> Response:
             try:
                 found = await self._in_thread("info", request, lambda: dump(self._begun.pause(paused)))
-            except Exception as exc:  # noqa: BLE001 - told to the client
+            except Exception as exc:  # noqa: BLE001 - sent to the client
                 return error_response(http_error(exc))
             return Response(found, media_type="application/json", headers=NO_STORE)
 
         return endpoint
 
     async def _replay(self, request: Request) -> Response:
-        """Write a dead letter to where it came from. Who may is the guard's to say."""
+        """Write a dead letter back to its source topic. The guard checks permissions."""
         body = b""
         async for part in request.stream():
             body += part
@@ -218,28 +218,28 @@ class WebApplication:
                 return error_response(HttpError(413, f"more than {MAX_BODY} bytes were sent"))
         try:
             found = await self._in_thread("letters", request, lambda: dump(self._letters.replay(body)))
-        except Exception as exc:  # noqa: BLE001 - told to the client
+        except Exception as exc:  # noqa: BLE001 - sent to the client
             return error_response(http_error(exc))
         return Response(found, media_type="application/json", headers=NO_STORE)
 
     async def _table(self, request: Request) -> Response:
-        """What this instance has of a store, as an Arrow stream: for other instances, whose tables show all of it."""
+        """Stream this instance's part of a store as Arrow, for tables on other instances."""
         if self._tables >= _TABLES:
             return error_response(HttpError(503, f"{_TABLES} tables are being read; ask again later"))
         self._tables += 1
         name, parameters = request.path_params["store"], _parameters(request)
-        patience = Patience(REQUEST_SECONDS)
+        deadline = Deadline(REQUEST_SECONDS)
         try:
             parts = await self._read(
-                "tables", request, patience, lambda: _opened(self._answers.table(name, parameters), patience)
+                "tables", request, deadline, lambda: _opened(self._answers.table(name, parameters), deadline)
             )
-        except Exception as exc:  # noqa: BLE001 - told to the client
+        except Exception as exc:  # noqa: BLE001 - sent to the client
             self._tables -= 1
             return error_response(http_error(exc))
         except BaseException:
             self._tables -= 1
             raise
-        return _Parts(parts, patience, lambda call: self._read("tables", request, patience, call), self._table_sent)
+        return _Parts(parts, deadline, lambda call: self._read("tables", request, deadline, call), self._table_sent)
 
     async def _changes(self, request: Request) -> Response:
         """A page of the changes of a store, as an Arrow stream."""
@@ -274,7 +274,9 @@ class WebApplication:
     def _json(
         self, kind: str, answer: Callable[[Request, bool], Any], at_once: Callable[[Request, bool], Any] | None = None
     ) -> Callable[[Request], Any]:
-        """An endpoint that answers on a thread, which costs more than to look up a key: what `at_once` can tell needs none."""
+        """Return an endpoint that answers on a thread. Results of `at_once` need no thread, which costs more than a key
+        lookup.
+        """
 
         async def endpoint(request: Request) -> Response:
             forwarded = FORWARDED.lower() in request.headers
@@ -286,25 +288,25 @@ class WebApplication:
                     if known is not None
                     else await self._in_thread(room, request, lambda: dump(answer(request, forwarded)))
                 )
-            except Exception as exc:  # noqa: BLE001 - told to the client
+            except Exception as exc:  # noqa: BLE001 - sent to the client
                 return error_response(http_error(exc))
             return Response(found, media_type="application/json", headers=NO_STORE)
 
         return endpoint
 
     async def _in_thread(self, kind: str, request: Request, call: Callable[[], Any]) -> Any:
-        patience = Patience(REQUEST_SECONDS)
+        deadline = Deadline(REQUEST_SECONDS)
         try:
-            return await self._read(kind, request, patience, call)
+            return await self._read(kind, request, deadline, call)
         finally:
-            patience.give_up()
+            deadline.give_up()
 
-    async def _read(self, kind: str, request: Request, patience: Patience, call: Callable[[], Any]) -> Any:
-        return await read_in(self._rooms[kind], request, patience, call)
+    async def _read(self, kind: str, request: Request, deadline: Deadline, call: Callable[[], Any]) -> Any:
+        return await read_in(self._rooms[kind], request, deadline, call)
 
 
 class _Table:
-    """The parts of a table, read on one thread after the other; closed by whoever is there last, the reader or its client."""
+    """The parts of a table, read on threads one after another. The last user, reader or client, closes it."""
 
     def __init__(self, parts: Generator[bytes, None, None]) -> None:
         self._parts = parts
@@ -312,7 +314,7 @@ class _Table:
         self._closed = False
 
     def next(self) -> bytes | None:
-        """The next part; None at the end."""
+        """Return the next part, None at the end."""
         try:
             with self._reading:
                 return None if self._closed else next(self._parts, None)
@@ -321,7 +323,7 @@ class _Table:
                 self.close()
 
     def close(self) -> None:
-        """Give the views back, now or when the part that is being read has ended."""
+        """Return the leases, now or when the current read has ended."""
         self._closed = True
         if self._reading.acquire(blocking=False):
             try:
@@ -330,20 +332,20 @@ class _Table:
                 self._reading.release()
 
 
-def _opened(parts: Generator[bytes, None, None], patience: Patience) -> _Table:
-    """A table, unless its client is gone already: then nobody would close it."""
+def _opened(parts: Generator[bytes, None, None], deadline: Deadline) -> _Table:
+    """Return the table. If its client has already disconnected, close it."""
     table = _Table(parts)
-    if patience.is_over:
+    if deadline.is_over:
         table.close()
-        patience.check()
+        deadline.check()
     return table
 
 
 class _Parts(Response):
-    """Sends the parts of a table one after the other.
+    """Sends the parts of a table.
 
-    Its views are given back at the end, at once also where the client does not read to it: Starlette's own would leave that to
-    the garbage collector.
+    Leases are returned at the end, also if the client stops reading: Starlette's own response would leave that to the garbage
+    collector.
     """
 
     media_type = "application/vnd.apache.arrow.stream"
@@ -351,13 +353,13 @@ class _Parts(Response):
     def __init__(
         self,
         parts: _Table,
-        patience: Patience,
+        deadline: Deadline,
         read: Callable[[Callable[[], Any]], Awaitable[Any]],
         on_end: Callable[[], None],
     ) -> None:
         super().__init__(headers=NO_STORE)
         del self.headers["content-length"]
-        self._parts, self._patience, self._read, self._on_end = parts, patience, read, on_end
+        self._parts, self._deadline, self._read, self._on_end = parts, deadline, read, on_end
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -365,16 +367,16 @@ class _Parts(Response):
             while (part := await self._read(self._parts.next)) is not None:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
-        except (HttpError, PenstockError) as exc:  # without its end the answer is no table: the client is told by that
+        except (HttpError, PenstockError) as exc:  # an incomplete Arrow stream tells the client
             _log.info("a table was not sent to its end: %s", exc)
         finally:
             self._on_end()
-            self._patience.give_up()
+            self._deadline.give_up()
             self._parts.close()
 
 
 def _tail(request: Request, word: str) -> str:
-    """The key at the end of the path, from the bytes that were sent: what is not UTF-8 is refused, not replaced."""
+    """Return the key at the end of the path from the raw bytes. Invalid UTF-8 is refused, not replaced."""
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     parts = raw.partition(b"?")[0].split(b"/", 5)
     try:

@@ -1,4 +1,4 @@
-"""The shapes of an ASGI application."""
+"""The types of an ASGI application."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Connections of the query server: counted from `accept` on, each with a limit of time for what it waits for.
+"""Connections of the query server: counted from `accept` on, each with time limits.
 
-uvicorn knows a connection when its TLS handshake is over, and waits without a limit for a client that does not read:
+uvicorn counts a connection only after its TLS handshake, and waits without a limit for a client that does not read:
 
     accept ──► TLS handshake ──► head of a request ──► answer ──► idle ──► head of the next request …
-                 HEAD_SECONDS      HEAD_SECONDS           │        KEEP_ALIVE_SECONDS
-                                                          ├── being made: the guard's limits
-                                                          └── not read by the client: SEND_SECONDS
+                HEAD_SECONDS      HEAD_SECONDS           │        KEEP_ALIVE_SECONDS
+                                                         ├── being made: the guard's limits
+                                                         └── not read by the client: SEND_SECONDS
 
-A connection past its limit is aborted. There are `MAX_CONNECTIONS` at most: one more takes the place of the one that has waited
-for its client for longest, so that clients who send or read nothing lock nobody out.
+A connection that exceeds its limit is aborted. At most `MAX_CONNECTIONS` are open. A further one replaces the connection that
+has waited longest for its client, so that idle clients do not block others.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.client.web.guard import PATIENCE, SEND_SECONDS
-from penstock.runtime.queries.patience import Patience
+from penstock.client.web.guard import DEADLINE, SEND_SECONDS
+from penstock.runtime.queries.deadline import Deadline
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Connection(H11Protocol):
-    """One connection, from `accept` on; `transport` is None until its TLS handshake is over."""
+    """One connection, from `accept` on. `transport` is None until the TLS handshake is complete."""
 
     def __init__(self, config: uvicorn.Config, server_state: Any, on_lost: Callable[[Connection], None]) -> None:
         super().__init__(config, server_state, {})
@@ -51,16 +51,16 @@ class Connection(H11Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether the server, and not its client, has to go on."""
+        """True while the server works on an answer."""
         return self.cycle is not None and not self.cycle.response_complete and not self.is_unread
 
     @property
     def is_unread(self) -> bool:
-        """Whether the server waits until its client reads."""
+        """True while the server waits for the client to read."""
         return self.flow is not None and (self.flow.write_paused or self.transport.is_closing())
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the client has let the server wait for too long."""
+        """Return True if the server has waited too long for the client."""
         return not self.is_answering and now - self.waits_since > self._limit
 
     @property
@@ -70,7 +70,7 @@ class Connection(H11Protocol):
         return KEEP_ALIVE_SECONDS if self._idle else HEAD_SECONDS
 
     def abort(self) -> None:
-        """Close it now, whatever the client has not read."""
+        """Close the connection now, with unread data."""
         self._on_lost(self)
         if self.transport is not None:
             self.transport.abort()
@@ -80,23 +80,23 @@ class Connection(H11Protocol):
     # -- called by the event loop and by uvicorn -----------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the first request."""
+        """Start the time limit of the first request."""
         super().connection_made(transport)
         self.waits_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request; its head has to be whole in time."""
+        """Receive bytes of a request, whose head has a time limit."""
         if self._idle:
             self._idle, self.waits_since = False, self.loop.time()
         super().data_received(data)
 
     def pause_writing(self) -> None:
-        """Wait until the client reads."""
+        """Start the time limit for the client to read."""
         super().pause_writing()
         self.waits_since = self.loop.time()
 
     def resume_writing(self) -> None:
-        """Go on, with the next request too where that has waited."""
+        """Continue sending, and start a waiting next request."""
         super().resume_writing()
         self.waits_since = self.loop.time()
         if self._next_request_is_due:
@@ -104,7 +104,7 @@ class Connection(H11Protocol):
             super().on_response_complete()
 
     def on_response_complete(self) -> None:
-        """Begin the next request when the client has read enough of this answer: one that does not read gets no more work."""
+        """Start the next request after the client has read enough of this answer."""
         self._idle, self.waits_since = True, self.loop.time()
         if self.flow.write_paused and not self.transport.is_closing():
             self._next_request_is_due = True
@@ -112,17 +112,17 @@ class Connection(H11Protocol):
             super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection, and stop what is being read for its client."""
+        """Forget the connection, and cancel its request."""
         self._next_request_is_due = False
         super().connection_lost(exc)
         self._on_lost(self)
-        patience = self.scope.get(PATIENCE) if self.scope else None
-        if isinstance(patience, Patience):
-            patience.give_up()
+        deadline = self.scope.get(DEADLINE) if self.scope else None
+        if isinstance(deadline, Deadline):
+            deadline.give_up()
 
 
 class ConnectionServer(uvicorn.Server):
-    """uvicorn with its own `accept`."""
+    """uvicorn with its own `accept` loop."""
 
     def __init__(self, config: uvicorn.Config, listening: socket.socket) -> None:
         super().__init__(config)
@@ -130,10 +130,10 @@ class ConnectionServer(uvicorn.Server):
         self._open: set[Connection] = set()
 
     def install_signal_handlers(self) -> None:
-        """Signals belong to the application."""
+        """Do nothing: signals belong to the application."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept."""
+        """Start accepting."""
         await self.lifespan.startup()
         self.servers = []
         self._listening.setblocking(False)
@@ -141,20 +141,20 @@ class ConnectionServer(uvicorn.Server):
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Abort connections past their limits; called ten times a second."""
+        """Abort connections that exceed their limits. Called ten times a second."""
         now = asyncio.get_running_loop().time()
         for connection in [one for one in self._open if one.is_overdue(now)]:
             connection.abort()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no more, give requests a moment, and abort the rest."""
+        """Stop accepting, give requests a moment, and abort the rest."""
         asyncio.get_running_loop().remove_reader(self._listening)
         self._listening.close()
         await super().shutdown([])
         for connection in list(self._open):
             connection.abort()
-        await asyncio.sleep(0)  # transports close their sockets in the next round of the loop
+        await asyncio.sleep(0)  # transports close their sockets in the next iteration
 
     def _begin_to_accept(self) -> None:
         if self._listening.fileno() >= 0:
@@ -164,7 +164,7 @@ class ConnectionServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for _ in range(_ACCEPTS_AT_ONCE):
             if len(self._open) >= MAX_CONNECTIONS and not self._waiting():
-                self._accept_after(_BUSY_SECONDS)  # all are being answered; a new client waits in the backlog
+                self._accept_after(_BUSY_SECONDS)  # all connections are being answered; a new client waits in the backlog
                 return
             try:
                 connected, _ = self._listening.accept()
@@ -173,7 +173,7 @@ class ConnectionServer(uvicorn.Server):
             except OSError as exc:
                 if exc.errno not in _OUT_OF_RESOURCES:
                     raise
-                _log.warning("a connection cannot be accepted: %s. One that waits for its client is closed instead.", exc)
+                _log.warning("Accepting a connection failed: %s. An idle connection is closed instead", exc)
                 self._drop_one()
                 self._accept_after(_RETRY_SECONDS)
                 return
@@ -190,7 +190,7 @@ class ConnectionServer(uvicorn.Server):
         loop.call_later(seconds, self._begin_to_accept)
 
     def _greeted(self, connection: Connection, connected: socket.socket, _: object) -> None:
-        """Close the socket of a handshake that failed or was cancelled, perhaps before it began."""
+        """Close the socket of a failed or cancelled handshake."""
         if connection.transport is None:
             self._open.discard(connection)
             connected.close()
@@ -202,7 +202,7 @@ class ConnectionServer(uvicorn.Server):
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection, connected, ssl=tls, ssl_handshake_timeout=seconds
             )
-        except Exception as exc:  # noqa: BLE001 - the client's fault: no TLS, or a version or certificate that is refused
+        except Exception as exc:  # noqa: BLE001 - the client's fault: no TLS, or a refused version or certificate
             _log.debug("a connection ended before its first request: %s", exc)
 
     def _waiting(self) -> list[Connection]:
@@ -212,4 +212,4 @@ class ConnectionServer(uvicorn.Server):
         if waiting := self._waiting():
             dropped = min(waiting, key=lambda connection: connection.waits_since)
             dropped.abort()
-            self._open.discard(dropped)  # at once, so that there are never more than MAX_CONNECTIONS
+            self._open.discard(dropped)  # at once, so that MAX_CONNECTIONS is never exceeded

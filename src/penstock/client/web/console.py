@@ -1,6 +1,6 @@
-"""The document behind the page: all that it shows by itself, with names instead of places, so that little has to be told anew.
+"""The console's document: everything that it shows without a request, keyed by names so that updates are small.
 
-What somebody has to ask for (queries, dead letters, settings) is not in it.
+Queries, dead letters and settings are requested separately.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from penstock.client.web.history import SERIES, History
 from penstock.client.web.running import RunningApplication
 from penstock.client.web.state_info import StateInfo
 from penstock.client.web.watcher import Watcher
+from penstock.drawing.map import map_topology
 from penstock.ids import TopicPartition
-from penstock.topology.map import map_topology
 
 _MOST_LINES = 300
 
 
 class Console:
-    """Makes the document of an application that has begun."""
+    """Makes the document of a started application."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Console:
         self._lines: tuple[object, dict[str, str]] | None = None
 
     def __call__(self) -> dict[str, Any]:
-        """Everything, as it is now."""
+        """Return the current document."""
         app = self._info()
         since = self._running.state_since()
         busy, failed = self._history.rates.busy(), self._history.failed()
@@ -101,7 +101,7 @@ class Console:
         return {"trend": trend.lag, "read": trend.read, "written": trend.written, "seconds_left": trend.seconds_left}
 
     def _code_lines(self) -> dict[str, str]:
-        """Where in the user's code each node was added."""
+        """Return the line of user code that added each node."""
         plan = self._running.spark_threads.application.plan
         if self._lines is None or self._lines[0] is not plan:
             specs = [node for part in plan.subtopologies.values() for node in part.nodes]
@@ -109,7 +109,7 @@ class Console:
         return self._lines[1]
 
     def _waiting(self, app: Mapping[str, Any]) -> list[str]:
-        """What an application that does not run yet waits for, in plain words."""
+        """Return what a starting application waits for."""
         if self._running.state() not in (State.CREATED, State.REBALANCING):
             return []
         if not self._loop.has_begun:
@@ -128,7 +128,7 @@ class Console:
 
 
 def starting(application_id: str, host: str, started: float, step: str, since: float) -> dict[str, Any]:
-    """The document of an application that has not come as far: what it waits for, and since when."""
+    """Return the document of a starting application: what it waits for, and since when."""
     return {
         "app": {
             "id": application_id,
@@ -145,7 +145,7 @@ def starting(application_id: str, host: str, started: float, step: str, since: f
 
 
 def enumerate_text(items: list[Any]) -> list[tuple[str, Any]]:
-    """A list as members of a document.
+    """Convert a list to members of a document.
 
     >>> enumerate_text(["a", "b"])
     [('0', 'a'), ('1', 'b')]
@@ -154,5 +154,5 @@ def enumerate_text(items: list[Any]) -> list[tuple[str, Any]]:
 
 
 def now_ms() -> int:
-    """The time by which the page knows how old all this is."""
+    """Return the current time, for the ages that the console shows."""
     return round(time.time() * 1000)

@@ -1,8 +1,8 @@
-"""Pages of other sites: a browser would let them ask this server in the name of whoever looks at them.
+"""Protection against requests from pages of other sites, which a browser sends in its user's name.
 
-Browsers say where a request comes from (`Sec-Fetch-Site`, `Origin`), and a page cannot change that. What comes from elsewhere is
-refused, with a token and without; only a link to the page may be followed. Answers say that no other site may embed them, and
-nothing here ever allows more (CORS).
+Browsers report the origin of a request (`Sec-Fetch-Site`, `Origin`), which a page cannot change. Requests from other sites
+are refused, with or without a token, except a followed link to the console. Answers forbid embedding in other sites, and CORS
+is never enabled.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-# An answer depends on these, where somebody keeps it.
+# Caches must distinguish answers by these headers.
 _VARY = b"Authorization, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"
 
 HEADERS = [(b"cross-origin-resource-policy", b"same-origin"), (b"vary", _VARY)]
-"""What every answer carries."""
+"""Headers of every answer."""
 
 
 def refusal_of(path: str, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
-    """Status and reason where a browser says that another site asks; None where that is not so.
+    """Return status and reason if a browser reports a request from another site, else None.
 
     >>> refusal_of("/api/stores", {b"host": b"localhost:8080", b"sec-fetch-site": b"same-origin"})
     >>> refusal_of("/api/stores", {b"host": b"localhost:8080", b"origin": b"https://evil.example"})
@@ -34,7 +34,7 @@ def refusal_of(path: str, headers: Mapping[bytes, bytes]) -> tuple[int, str] | N
 
 
 def _is_own(origin: bytes, host: bytes) -> bool:
-    """Whether a page came from the server that is asked; behind a proxy the scheme may be another."""
+    """Return True if a page came from this server. Behind a proxy the scheme may differ."""
     try:
         found = urlsplit(origin.decode("ascii").lower())
     except ValueError:
@@ -43,5 +43,5 @@ def _is_own(origin: bytes, host: bytes) -> bool:
 
 
 def _is_followed_link(headers: Mapping[bytes, bytes]) -> bool:
-    """Somebody goes to the page itself, in a window of its own; not a frame, not a script."""
+    """Return True if the user followed a link to the console in a window, not in a frame or script."""
     return headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"

@@ -1,4 +1,4 @@
-"""What has changed between two documents, as a JSON merge patch (RFC 7396): what the page is told each second."""
+"""Differences of two documents as JSON merge patches (RFC 7396), for the console's updates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes one document of another: changed members alone, and None for those that are gone. None is as good as nothing.
+    """Return the patch between two documents: changed members, and None for removed ones. None equals a missing member.
 
     >>> difference({"a": 1, "b": {"x": 1, "y": 2}, "c": 3}, {"a": 1, "b": {"x": 5, "y": 2}, "d": None})
     {'b': {'x': 5}, 'c': None}
@@ -28,7 +28,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 
 
 def applied(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A document with a patch in it, as the page does it.
+    """Apply a patch to a document, as the console does.
 
     >>> applied({"a": 1, "b": {"x": 1}}, {"a": None, "b": {"y": 2}})
     {'b': {'x': 1, 'y': 2}}

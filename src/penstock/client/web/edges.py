@@ -1,4 +1,4 @@
-"""Rates on the edges of a drawn topology: from topic to source, from node to node, from sink to topic."""
+"""Rates on the edges of a drawn topology: topic to source, node to node, sink to topic."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from penstock.topology.description import Sink, Source, TopologyDescription
 
 
 class Edges:
-    """Every edge of a topology, with what went over it.
+    """All edges of a topology with their rates.
 
-    What enters a source is what it has forwarded: records that are handed over in the process are not fetched from the topic.
-    What leaves a sink is what has entered it.
+    A source's input rate is its output rate: records handed over in memory are not fetched from the topic. A sink's output
+    rate is its input rate.
     """
 
     def __init__(self, description: TopologyDescription) -> None:
@@ -32,7 +32,7 @@ class Edges:
                 self._outer.append((node.name, "topic by record" if node.topic is None else str(node.topic), False))
 
     def rates(self, edges: Mapping[tuple[str, str], float], topics: Mapping[str, float]) -> list[dict[str, Any]]:
-        """Records per second on each edge, given those between nodes and those read from topics."""
+        """Return records per second on each edge, from those between nodes and those read from topics."""
         left: defaultdict[str, float] = defaultdict(float)
         entered: defaultdict[str, float] = defaultdict(float)
         children = Counter(start for start, _ in self._inner)

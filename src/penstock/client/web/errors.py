@@ -1,4 +1,4 @@
-"""What the server says where it cannot answer: a status and a reason."""
+"""HTTP errors: a status and a reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_NOW = (
 
 
 class HttpError(Exception):
-    """A status and a reason; where another instance asked for a key, also the partitions in which it is not."""
+    """A status and a reason. For another instance's key request also the partitions without the key."""
 
     def __init__(self, status: int, reason: str, partitions: Any = None) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ class HttpError(Exception):
 
 
 def http_error(error: Exception) -> HttpError:
-    """What an error of a query is over HTTP."""
+    """Convert an exception to an HTTP error."""
     if isinstance(error, HttpError):
         return error
     if isinstance(error, UnknownStateStoreError):

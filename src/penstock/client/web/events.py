@@ -1,6 +1,6 @@
-"""Server-sent events: who looks at the page is told what has changed, once a second, and nothing while nothing does.
+"""Server-sent events for open consoles: changes of the document once a second, and nothing without changes.
 
-The document is made once for all who look, and not at all while nobody does.
+The document is made once for all consoles, and only while one is open.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from starlette.responses import Response
 from penstock.client.web.console import now_ms
 from penstock.client.web.differences import difference
 from penstock.client.web.errors import HttpError
-from penstock.client.web.guard import PATIENCE
+from penstock.client.web.guard import DEADLINE
 from penstock.client.web.responses import NO_STORE
-from penstock.runtime.queries.patience import Patience
+from penstock.runtime.queries.deadline import Deadline
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class Viewers:
-    """All who look at the page. Used on the server's loop, but for `close`."""
+    """All open consoles. Used on the server's event loop, except for `close`."""
 
     def __init__(self, document: Callable[[], Document], in_thread: InThread, every: float = EVERY_SECONDS) -> None:
         self._document = document
@@ -47,11 +47,11 @@ class Viewers:
         self._closed = False
 
     def response(self) -> Response:
-        """The answer to one who begins to look."""
+        """Return the event stream for a new console."""
         return _Stream(self)
 
     def close(self) -> None:
-        """All streams end at once; called from any thread."""
+        """End all streams. Any thread may call it."""
         self._closed = True
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the server has ended
@@ -62,7 +62,7 @@ class Viewers:
             end.set()
 
     async def tell(self, send: Callable[[bytes], Awaitable[None]], gone: asyncio.Event) -> None:
-        """Tell one of them all there is, then what changes, until either side is gone."""
+        """Send the document, then its changes, until either side ends."""
         self._loop = asyncio.get_running_loop()
         self._ends.add(gone)
         seen: Document = {}
@@ -84,7 +84,7 @@ class Viewers:
             self._ends.discard(gone)
 
     async def _next(self, seen: Document) -> bytes | None:
-        """The next event for who has seen so much; None where nothing has changed."""
+        """Return the next event for a console with document `seen`, None without changes."""
         await self._refresh()
         made, step = self._made, self._step
         if seen is made:
@@ -106,7 +106,7 @@ class Viewers:
     def _was_made(self, task: asyncio.Task[None]) -> None:
         self._making = None
         if not task.cancelled():
-            task.exception()  # told to those who wait for it
+            task.exception()  # retrieved, because the waiting callers also get it
 
     async def _make(self) -> None:
         before = self._made
@@ -118,7 +118,7 @@ class Viewers:
         document, event = await self._in_thread(make)
         assert self._loop is not None
         self._made_at = self._loop.time()
-        if event:  # who has seen what was made last has nothing new to see where nothing has changed
+        if event:  # without changes the consoles' document remains current
             self._made, self._step = document, (before, document, event)
 
 
@@ -127,11 +127,11 @@ async def _until(gone: asyncio.Event) -> None:
 
 
 def _event(before: Document, after: Document) -> bytes:
-    """What has changed, as an event; empty where nothing has. It begins anew where there was nothing before."""
+    """Return the changes as an event, empty without changes. Without a previous document it contains everything."""
     patch = difference(before, after)
     if not patch:
         return b""
-    # `\u2028` and the like are no ends of lines for events, but `\n` is: JSON without indentation has none.
+    # `\u2028` is no line end for events, but `\n` is. JSON without indentation has none.
     data = json.dumps({"time": now_ms(), "patch": patch}, separators=(",", ":"), allow_nan=False).encode()
     return b"event: %s\ndata: %s\n\n" % (b"change" if before else b"whole", data)
 
@@ -145,9 +145,9 @@ class _Stream(Response):
         self._viewers = viewers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        gone, patience = asyncio.Event(), Patience(_LONGEST_SECONDS)
-        patience.on_give_up = gone.set
-        scope[PATIENCE] = patience  # given up when the client is gone
+        gone, deadline = asyncio.Event(), Deadline(_LONGEST_SECONDS)
+        deadline.on_give_up = gone.set
+        scope[DEADLINE] = deadline  # cancelled when the client disconnects
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
 
         async def pass_on(event: bytes) -> None:
@@ -156,11 +156,11 @@ class _Stream(Response):
         try:
             await self._viewers.tell(pass_on, gone)
         except TimeoutError:
-            raise  # the client has stopped reading: the guard ends it
-        except Exception as exc:  # noqa: BLE001 - told to the client, which asks again
+            raise  # the client has stopped reading; the guard closes the connection
+        except Exception as exc:  # noqa: BLE001 - sent to the client, which reconnects
             if not isinstance(exc, HttpError):
-                _log.warning("what the page shows could not be told", exc_info=exc)
-            reason = exc.reason if isinstance(exc, HttpError) else "the application's log says what went wrong"
+                _log.warning("Making the console's document failed", exc_info=exc)
+            reason = exc.reason if isinstance(exc, HttpError) else "see the application's log"
             with contextlib.suppress(Exception):
                 await pass_on(b"event: trouble\ndata: %s\n\n" % json.dumps(reason).encode())
         with contextlib.suppress(Exception):

@@ -1,7 +1,7 @@
-"""Reads a store wherever its partitions are: those that are here, and those that other instances have.
+"""Reads a store across all instances.
 
-Nothing is said of a store before every one of its partitions is accounted for: an instance says with its answer which ones it has
-looked into. While the group rebalances a partition may be nobody's for a moment, or two may have it; then the answer is 503.
+An answer is given only if all partitions were read: each instance lists the partitions that it has read. During a rebalance a
+partition may have no owner or two owners for a moment; then the answer is 503.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 
 BEYOND_HOME = "beyond_home"
-"""The parameter with which an instance asks whether a key is where it does not belong."""
+"""The parameter of a request between instances for keys outside of their default partition."""
 
 Json = dict[str, Any]
 Page = Iterable[tuple[bytes, Any, Json | None]]
-"""Serialized key, key as JSON, entry; an entry of None says that the instance has more entries, from this key on."""
+"""Serialized key, key as JSON, entry. A None entry means that the instance has more entries from this key on."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for, as another instance would be: the path below the store's, and the parameters.
+    """A request in the form for other instances: the path below the store's, and the parameters.
 
-    `forwarded` says that another instance asks: it gets what is here and nothing else; `beyond_home`, that it has looked
-    where the key belongs. `stale` allows answers from copies.
+    `forwarded`: another instance asks and gets local results only. `beyond_home`: it has already read the key's default
+    partition. `stale`: standbys may answer.
     """
 
     store: ReadableStore
@@ -48,14 +48,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Found:
-    """An answer, None where no partition had one; and the partitions that were looked into."""
+    """An answer (None if no partition has one), and the partitions that were read."""
 
     answer: Json | None
     partitions: frozenset[int]
 
 
 class Everywhere:
-    """The partitions of all stores."""
+    """Reads all partitions of a store, on this and other instances."""
 
     def __init__(self, queries: Queries, here: HostInfo, forwarder: Forwarder) -> None:
         self._queries = queries
@@ -65,16 +65,15 @@ class Everywhere:
     # -- one key -------------------------------------------------------------------------------------------------------
 
     def task_of(self, store: ReadableStore, key: Any) -> TaskId | None:
-        """The task a key belongs to by the default partitioner; None where every instance has all of the store."""
+        """Return the task of a key by the default partitioner, None for a global store."""
         if self._queries.stores.is_global(store.name):
             return None
         return self._queries.locations.task_of_key(store.name, key, store.key_serde)
 
     def find(self, asked: Asked, home: TaskId | None, read: Callable[[Any, TaskId | None], Json | None]) -> Found:
-        """What the first partition that has something answers: the one a key belongs to, then all others.
+        """Return the first partition's answer: the key's default partition, then all others.
 
-        Others may have it where whoever wrote the key has chosen the partition: a partitioner of the user's own, or a producer
-        that takes no account of keys.
+        Other partitions may have the key if a user's partitioner, or a producer that ignores keys, chose the partition.
         """
         if home is None:
             with self._lease(asked.store.name, None) as lease:
@@ -104,7 +103,9 @@ class Everywhere:
         return Found(None, frozenset(looked))
 
     def _in_order(self, asked: Asked, home: TaskId) -> Iterator[TaskId]:
-        """The home of the key first; then what is here, which costs least. Another instance is told only of what is here."""
+        """Yield tasks in reading order: the key's default, local ones, then remote ones. A forwarded request reads local ones
+        only.
+        """
         if not asked.beyond_home:
             yield home
         name, stores = asked.store.name, self._queries.stores
@@ -124,9 +125,9 @@ class Everywhere:
         read: Callable[[Any, TaskId | None], Json | None],
         missed: Mapping[HostInfo | None, HttpError],
     ) -> Found:
-        """Look into a task's partition here, or let the instance do it that has it, which looks into all that it has.
+        """Read a task's partition, locally or through its instance, which reads all its partitions.
 
-        Where neither can be done now, callers that allow it get what a copy has, and are told so.
+        If neither is possible now and `stale` is set, read a standby; the answer is marked as stale.
         """
         try:
             elsewhere = self._elsewhere(task, asked.forwarded)
@@ -149,7 +150,7 @@ class Everywhere:
         read: Callable[[Any, TaskId | None], Json | None],
         reason: Exception,
     ) -> Found:
-        """What a copy has, here or at another instance; the reason why it is needed where there is none."""
+        """Read a standby, here or on another instance. Without one, raise `reason`."""
         copies = (local.reader for local in self._queries.stores.partitions(asked.store.name))
         copy = next((reader for reader in copies if reader.task_id == task), None)
         if copy is not None:
@@ -165,7 +166,7 @@ class Everywhere:
         raise reason
 
     def _ask(self, asked: Asked, host: HostInfo, task: TaskId, home: TaskId) -> Found:
-        """What another instance has found in its partitions, which should be one of them."""
+        """Return another instance's answer. It should have read the task's partition."""
         target = f"/api/stores/{quote(asked.store.name, safe='')}/{asked.path}"
         beyond = {} if task == home else {BEYOND_HOME: "true"}
         try:
@@ -175,7 +176,7 @@ class Everywhere:
             if exc.status != 404:
                 raise
             answer, told, empty = {}, exc.partitions, True
-        # An instance of an older version looks only into the key's home, and does not say so.
+        # An instance of an older version reads only the key's default partition, and does not list it.
         partitions = _partitions(told, host) if told is not None else frozenset({home.partition} if task == home else ())
         if empty and task.partition not in partitions:
             raise HttpError(503, f"partition {task.partition} of store {asked.store.name} is not at {host} now; ask again later")
@@ -186,12 +187,12 @@ class Everywhere:
     def merged(
         self, asked: Asked, page: Callable[[Any], Page], page_of_other: Callable[[Json], Page], take: Callable[[Page], Json]
     ) -> tuple[Json, frozenset[int]]:
-        """What `take` makes of the entries of all partitions in the order of their keys, and the partitions read here."""
+        """Return the result of `take` on the sorted entries of all partitions, and the local partitions."""
         name = asked.store.name
         readers = self.local(name)
         here = frozenset(reader.partition for reader in readers)
         alone = asked.forwarded or self._queries.stores.is_global(name)
-        # Others are asked first: no view is held while they are waited for.
+        # Others are asked first, so that no lease is held while waiting.
         pages = [] if alone else [page_of_other(answer) for answer in self._answers_of_others(asked, here)]
         with ExitStack() as leases:
             pages += [page(leases.enter_context(reader.lease()).store) for reader in readers]
@@ -200,7 +201,7 @@ class Everywhere:
             return take(heapq.merge(*pages, key=lambda found: found[0])), here
 
     def _answers_of_others(self, asked: Asked, here: frozenset[int]) -> list[Json]:
-        """What each other instance has; together with what is here it is every partition once."""
+        """Return the answers of other instances. With the local partitions they must cover every partition once."""
         name, locations = asked.store.name, self._queries.locations
         tasks = self._queries.stores.tasks_of(name)
         missing = {task.partition: locations.host_of(task) for task in tasks if task.partition not in here}
@@ -222,18 +223,18 @@ class Everywhere:
     # -- here ----------------------------------------------------------------------------------------------------------
 
     def local(self, name: str) -> list[StorePartition]:
-        """The local partitions that may be read, which is all there are."""
+        """Return the readers of all local active partitions. Raises if one is not ready."""
         found = self._queries.stores.partitions(name)
         if any(not local.running for local in found if local.active):
             raise StreamsRebalancingError(f"store {name} is being opened or restored; ask again later")
         return [local.reader for local in found if local.active]
 
     def is_elsewhere(self, task: TaskId | None, forwarded: bool) -> bool:
-        """Whether another instance has to be asked for a task."""
+        """Return True if another instance owns the task."""
         return self._elsewhere(task, forwarded) is not None
 
     def _elsewhere(self, task: TaskId | None, forwarded: bool) -> HostInfo | None:
-        """The other instance that has a task; None where it is here, or has to be."""
+        """Return the other instance that owns a task. None if it is local or must be."""
         if task is None or forwarded:
             return None
         host = self._queries.locations.host_of(task)
@@ -254,7 +255,7 @@ class Everywhere:
 
 def _partitions(told: Any, host: HostInfo) -> frozenset[int]:
     if not isinstance(told, list | tuple) or not all(type(partition) is int for partition in told):
-        raise HttpError(502, f"the instance at {host} does not tell which partitions it has looked into")
+        raise HttpError(502, f"the instance at {host} did not list the partitions that it has read")
     return frozenset(told)
 
 

@@ -1,4 +1,4 @@
-"""Asking another instance, which has what was asked for."""
+"""Requests to other instances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.peers.connection import PeerConnection
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
 from penstock.query.server_tls import ServerTls, distrust
-from penstock.runtime.queries.patience import current
+from penstock.runtime.queries.deadline import current
 
 _TIMEOUT = 5.0
 _DOWN_SECONDS = 0.5
@@ -24,9 +24,9 @@ _MAX_ANSWER = 64 * 1024 * 1024
 
 
 class Forwarder:
-    """Keeps connections to other instances; a request that is forwarded once is never forwarded again.
+    """Keeps connections to other instances. A forwarded request is never forwarded again.
 
-    Nothing is asked of an instance, and no answer of it is believed, before it has proved that it knows the token.
+    An instance must prove that it knows the token before it gets a request.
     """
 
     def __init__(self, keys: PeerKeys | None, tls: ServerTls | None = None) -> None:
@@ -38,7 +38,7 @@ class Forwarder:
         self._closed = False
 
     def get(self, host: HostInfo, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
-        """The other's answer; its error where it has none, 503 where it cannot be reached."""
+        """Return the other instance's answer. Raises its error, or 503 if it cannot be reached."""
         target = f"{path}?{urlencode(dict(parameters))}" if parameters else path
         try:
             self._refuse_down(host)
@@ -68,7 +68,7 @@ class Forwarder:
                 connection.close()
 
     def _refuse_down(self, host: HostInfo) -> None:
-        """Nobody waits for an instance that has just not answered: threads that wait answer nobody else."""
+        """Fail at once if an instance did not answer a moment ago, because waiting threads are limited."""
         if time.monotonic() < self._down.get(host, 0.0):
             raise OSError("it did not answer a moment ago")
 
@@ -83,7 +83,7 @@ class Forwarder:
                     connection = PeerConnection(host, self._keys, current().limit(_TIMEOUT), context)
                 connection.wait_at_most(current().limit(_TIMEOUT))
                 found = connection.get(target, _MAX_ANSWER)
-            except PenstockError:  # who asked has given up; the other side is told by that
+            except PenstockError:  # the caller gave up; closing the connection cancels the request
                 if connection is not None:
                     connection.close()
                 raise
@@ -94,7 +94,7 @@ class Forwarder:
                 if known is None:
                     self._down[host] = time.monotonic() + _DOWN_SECONDS
                     raise
-                continue  # the other side had closed a connection that was kept, or has begun anew
+                continue  # the peer closed an idle connection or restarted
             self._keep(host, connection)
             return found
 

@@ -1,4 +1,4 @@
-"""What every request has to pass: who asks, how much, how many at once, and how long."""
+"""The checks of every request: permissions, size, concurrency, time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from penstock.client.web import cross_site
 from penstock.client.web.asgi import App, Receive, Scope, Send
-from penstock.client.web.deadline import Deadline
 from penstock.client.web.page import ASSETS
 from penstock.client.web.peer_gate import PeerGate
+from penstock.client.web.time_limit import TimeLimit
 from penstock.peers.addresses import is_loopback
 
 MAX_TARGET = 8_192
@@ -19,26 +19,26 @@ MAX_TARGET = 8_192
 
 MAX_BODY = 64 * 1024
 PIECE_BYTES = 64 * 1024
-"""A larger answer is sent in pieces, each when the client has read most of those before."""
+"""Larger answers are sent in pieces, each after the client has read most of the previous ones."""
 
 SMALL_ANSWER = 256 * 1024
-"""A whole answer up to this size gives its slot back before it is sent: a client that does not read keeps a connection only."""
+"""An answer up to this size releases its slot before it is sent: a client that does not read uses only a connection."""
 
 MAX_VIEWERS = 16
 SLOTS = {"queries": 64, "requests": 32, "status requests": 8, "metrics requests": 8, "files": 32, "viewers": MAX_VIEWERS}
-"""How many requests of each kind are answered at a time. Kinds have slots of their own: none takes those of another."""
+"""Concurrent requests by kind. Kinds have separate slots."""
 
 REQUEST_SECONDS = 15.0
 SEND_SECONDS = 20.0
 TABLE_SECONDS = 600.0
 VIEWER_SECONDS = 12 * 3600.0
 
-PATIENCE = "penstock.patience"
-"""Where a request's scope has the `Patience` of who answers it: given up when the client is gone."""
+DEADLINE = "penstock.deadline"
+"""The scope's key of the request's `Deadline`, which ends when the client disconnects."""
 
 EVENTS_PATH = "/api/events"
 
-# The page itself holds no data: it asks for the token and sends it with what it reads.
+# The console itself contains no data. It sends the token with its requests.
 _OPEN_PATHS = frozenset({"/", *ASSETS})
 
 _KINDS = {
@@ -58,10 +58,10 @@ _HEADERS = [
 
 
 class Guard:
-    """Refuses with a status and a reason before the application sees a request.
+    """Refuses requests before the application sees them.
 
-    Without a token only this host may ask, and only under a name of this host: a page from elsewhere whose name was made to
-    point here is refused (DNS rebinding). Pages of other sites are refused in any case (`cross_site`).
+    Without a token, only clients on this host are allowed, and only with a host name of this host: a DNS name that was
+    pointed here is refused (DNS rebinding). Pages of other sites are always refused (`client/web/cross_site.py`).
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Guard:
         self._running = dict.fromkeys(SLOTS, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it."""
+        """Forward or refuse a request."""
         if scope["type"] != "http":
             return
         peer, send = None, _in_pieces(send)
@@ -93,11 +93,11 @@ class Guard:
         kind = _kind(scope)
         slot = _Slot(self._running, kind)
         try:
-            # Tables and events may take longer; their parts are sent one by one, and each has to be taken in time.
+            # Tables and events may take longer. Their parts are sent one by one, each with a time limit.
             longer = VIEWER_SECONDS if kind == "viewers" else TABLE_SECONDS if scope["path"].endswith("/table") else None
             sending = _PatientSend(send, None if longer is None else SEND_SECONDS, slot)
             try:
-                async with Deadline(longer or REQUEST_SECONDS + SEND_SECONDS):
+                async with TimeLimit(longer or REQUEST_SECONDS + SEND_SECONDS):
                     await self._app(scope, receive, sending)
             except TimeoutError:
                 if not sending.started:
@@ -131,7 +131,7 @@ class Guard:
         return None
 
     def _refuse_write(self, method: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
-        """What changes something needs the token, whoever asks and wherever; and is nothing that a form could send."""
+        """Refuse a write without the token, or one that an HTML form could send."""
         if self._token is None:
             return 403, "set application.server.token: without one nothing can be changed from here"
         if not headers.get(b"authorization", b"").lower().startswith(b"bearer "):
@@ -161,7 +161,7 @@ def _kind(scope: Scope) -> str:
 
 
 def _in_pieces(send: Send) -> Send:
-    """Send a large body piece by piece: what the client has not read is counted with the request that holds it."""
+    """Send a large body in pieces, so that unread data count as part of the request."""
 
     async def sending(message: MutableMapping[str, Any]) -> None:
         body = message.get("body", b"")
@@ -174,7 +174,7 @@ def _in_pieces(send: Send) -> Send:
 
 
 class _Slot:
-    """One of the requests of a kind that are answered at a time; given back once."""
+    """A slot for one concurrent request of a kind."""
 
     def __init__(self, running: dict[str, int], kind: str) -> None:
         self._running, self._kind = running, kind
@@ -182,14 +182,14 @@ class _Slot:
         running[kind] += 1
 
     def give_back(self) -> None:
-        """Let another request of the kind be answered."""
+        """Release the slot. Later calls do nothing."""
         if self._taken:
             self._taken = False
             self._running[self._kind] -= 1
 
 
 class _PatientSend:
-    """Sends to a client that reads; one that has stopped reading is given up: a part has so many seconds, else the whole."""
+    """Sends to a client with a time limit for each part, or for the whole answer."""
 
     def __init__(self, send: Send, seconds: float | None, slot: _Slot) -> None:
         self._send = send
@@ -206,13 +206,13 @@ class _PatientSend:
         if self._seconds is None:
             await self._send(message)
         else:
-            async with Deadline(self._seconds):
+            async with TimeLimit(self._seconds):
                 await self._send(message)
 
 
 async def _answer(send: Send, status: int, reason: str) -> None:
     extra = [(b"www-authenticate", b"Bearer")] if status == 401 else [(b"allow", b"GET, HEAD")] if status == 405 else []
-    # The request may have a body that nobody has read: the connection ends with the answer.
+    # Close the connection, because the request may have an unread body.
     await _send_whole(send, status, {"error": reason}, [*extra, (b"connection", b"close")])
 
 

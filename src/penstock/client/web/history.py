@@ -1,4 +1,4 @@
-"""What the application did in the last hour, for people who look at it: bounded, and kept whether somebody looks or not."""
+"""The application's last hour, for the console. Bounded, and recorded whether or not a console is open."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _HOUR = 3600
 _MINUTES = 10
 _MAX_DEAD_LETTERS = 50
 _MAX_CAUSES = 100
-# Ages of records are counted by their size, eight sizes for each power of two: told to within 9 percent.
+# Ages of records are counted in logarithmic size classes, eight per power of two: an error of at most 9 percent.
 _SIZES = 8
 
 
 @dataclass
 class _Bucket:
-    """What happened in five seconds, and how things stood when they were over."""
+    """The events of five seconds, and the values at their end."""
 
     start: float
     turns: int = 0
@@ -41,7 +41,7 @@ class _Bucket:
     lag: int | None = None
     usage: dict[str, tuple[float, int]] = field(default_factory=dict)
     point: list[float | None] | None = None
-    """What the page is told of it, once nothing can be added any more."""
+    """The console's point, made when the bucket is complete."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class _Restoring:
 
 @dataclass
 class LetterCause:
-    """Dead letters that failed in the same way: how many, when the first and the last of them came, and where from."""
+    """Dead letters with the same cause: their number, times and topics."""
 
     exception: str | None
     message: str | None
@@ -65,7 +65,7 @@ class LetterCause:
 
 
 class History:
-    """Keeps counts by five seconds, what is being restored, dead letters by cause, and the log's last lines."""
+    """Keeps counts for each five seconds, restoring stores, dead letters by cause, and the last log lines."""
 
     def __init__(self, clock: Callable[[], float] = wall_time) -> None:
         self._clock = clock
@@ -81,7 +81,7 @@ class History:
         self.log = LogBook()
 
     def reported(self, reports: Mapping[int, ThreadReport]) -> None:
-        """Threads have reported their batches, what went through their nodes, and what their workers take."""
+        """Record the reports of threads: batches, nodes, and resource usage."""
         now = self._clock()
         self.rates.reported(reports)
         with self._lock:
@@ -114,19 +114,19 @@ class History:
             bucket.commit += batch.seconds.get("commit", 0.0) + batch.seconds.get("store", 0.0)
 
     def sample(self, lag: int | None, usage: Mapping[str, tuple[float, int]]) -> None:
-        """How things stand now; `usage` tells of driver, JVM and workers the cores they take and the bytes they have."""
+        """Record the current lag and usage. `usage` has the cores and bytes of driver, JVM and workers."""
         with self._lock:
             bucket = self._bucket(self._clock())
             bucket.lag = lag
             bucket.usage = dict(usage)
 
     def workers(self) -> dict[int, tuple[str, Usage]]:
-        """What the worker of each thread has said last: its name and what it takes."""
+        """Return the name and last reported usage of each thread's worker."""
         with self._lock:
             return dict(self._usage)
 
     def restore(self, progress: RestoreProgress, what: str) -> None:
-        """A store is being brought back."""
+        """Record a step of a restore."""
         key = str(progress.task_id), progress.store
         with self._lock:
             if what in ("end", "done", "suspended"):
@@ -139,12 +139,12 @@ class History:
                 known.progress = progress
 
     def failed(self) -> dict[str, int]:
-        """How many records each node could not process, since the start."""
+        """Return the number of failed records of each node since the start."""
         with self._lock:
             return dict(self._failed)
 
     def minutes(self) -> list[dict[str, Any]]:
-        """Throughput and latency of the last minutes, by five seconds in which there was a turn."""
+        """Return throughput and latency of the last minutes, for each five seconds with a batch."""
         since = self._clock() - _MINUTES * 60
         with self._lock:
             return [
@@ -160,17 +160,19 @@ class History:
             ]
 
     def points(self) -> dict[str, list[float | None]]:
-        """The last hour by five seconds, as `SERIES` names it; seconds of which not all is reported yet are left out."""
+        """Return the last hour for each five seconds, with the values of `SERIES`. Buckets that may be incomplete are
+        omitted.
+        """
         over = self._clock() - BUCKET_SECONDS - REPORT_DELAY
         with self._lock:
             found = [bucket for bucket in self._buckets if bucket.start <= over]
             for bucket in found:
                 if bucket.point is None:
-                    bucket.point = _point(bucket)  # an hour of percentiles each second would take 20 ms
+                    bucket.point = _point(bucket)  # cached: computing an hour of percentiles each second would take 20 ms
             return {str(round(bucket.start)): bucket.point for bucket in found if bucket.point is not None}
 
     def restoring(self) -> list[dict[str, Any]]:
-        """How far each store is that is being brought back, since when, and how long it will take."""
+        """Return the progress, start and remaining time of each restoring store."""
         now = self._clock()
         with self._lock:
             return [
@@ -187,25 +189,25 @@ class History:
             ]
 
     def dead_letters(self) -> list[dict[str, Any]]:
-        """The last records that went to a dead letter topic, newest first."""
+        """Return the last dead letters, newest first."""
         with self._lock:
             return [asdict(letter) for letter in reversed(self._dead_letters)]
 
     def causes(self) -> list[dict[str, Any]]:
-        """The same by what went wrong, the latest first; letters of which only their number is known are not among them."""
+        """Return dead letters by cause, latest first. Letters of which only the number is known are not included."""
         with self._lock:
             return sorted((asdict(cause) for cause in self._causes.values()), key=lambda cause: -cause["last"])
 
     def errors(self) -> list[dict[str, Any]]:
-        """The last warnings and errors of the driver and of its workers, newest first."""
+        """Return the last warnings and errors of driver and workers, newest first."""
         return self.log.warnings()
 
     def close(self) -> None:
-        """Listen to the log no more."""
+        """Remove the log handler."""
         self.log.close()
 
     def _bucket(self, at: float) -> _Bucket:
-        """The five seconds around a moment that is not long ago."""
+        """Return the five seconds around a recent moment."""
         start = at - at % BUCKET_SECONDS
         for bucket in reversed(self._buckets):
             if bucket.start == start:
@@ -246,11 +248,11 @@ SERIES: Sequence[str] = (
     "memory_jvm",
     "memory_workers",
 )
-"""What `History.points` has for each five seconds: records per second, milliseconds, records, cores, bytes."""
+"""The values of a point of `History.points`: records per second, milliseconds, records, cores, bytes."""
 
 
 def first_line(message: str | None) -> str | None:
-    """What tells one cause from another: the first line, without the numbers in it, which differ from record to record.
+    """Return a message's first line without numbers, which differ between records, to group causes.
 
     >>> first_line("order 4711 has no customer\\nask 12")
     'order # has no customer'
@@ -280,7 +282,7 @@ def _size(age_ms: int) -> int:
 
 
 def _percentile(ages: Counter[int], part: float) -> float | None:
-    """The age that so many of a hundred records do not exceed."""
+    """Return the age that a fraction of the records does not exceed."""
     if not ages:
         return None
     wanted, seen = part * ages.total(), 0

@@ -1,4 +1,4 @@
-"""Dead letters for people: what is in the dead letter topics, and back to where it came from."""
+"""Dead letters in the console: reading dead letter topics, and writing records back to their source topics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.record import ProducedRecord, RawRecord
 _log = logging.getLogger(__name__)
 
 HEADER_REPLAYED = "__penstock.replayed.from"
-"""Says of a record that it was a dead letter: the topic, partition and offset where it lies."""
+"""The header of a replayed record: topic, partition and offset of the dead letter."""
 
 MOST_LETTERS = 200
 _MOST_TEXT = 8_000
@@ -45,23 +45,23 @@ _ERRORS = frozenset(
 
 
 class Topics(Protocol):
-    """What is asked of the brokers."""
+    """The broker requests of this module."""
 
     def last(self, topic: str, most: int) -> list[RawRecord]:
-        """The last records of a topic."""
+        """Return the last records of a topic."""
 
     def one(self, at: TopicPartition, offset: int) -> RawRecord | None:
-        """One record."""
+        """Return one record."""
 
     def partitions(self, topics: list[str]) -> Mapping[str, int]:
-        """How many partitions topics have."""
+        """Return the number of partitions of each topic."""
 
     def write(self, record: ProducedRecord) -> TopicPartition:
-        """Write a record."""
+        """Write a record and return its partition."""
 
 
 class Letters:
-    """Reads the topics that dead letters went to, and no others; writes to topics that the application reads, and no others."""
+    """Reads only dead letter topics of the application, and writes only to its input topics."""
 
     def __init__(self, topics: Topics, names: Callable[[], Iterable[str]], sources: Callable[[], Iterable[str]]) -> None:
         self._topics = topics
@@ -71,11 +71,11 @@ class Letters:
         self._replaying = threading.Lock()
 
     def list(self, topic: str | None = None) -> dict[str, Any]:
-        """The last letters of one topic, or of all; grouped by what went wrong by whoever shows them."""
+        """Return the last dead letters of one or all topics, ungrouped."""
         known = sorted(set(self._names()))
         if topic and topic not in known:
             raise HttpError(
-                404, f"{topic[:200]} is no dead letter topic of this application; there are: {', '.join(known) or 'none'}"
+                404, f"{topic[:200]} is not a dead letter topic of this application. Available: {', '.join(known) or 'none'}"
             )
         there = self._topics.partitions(known) if known else {}
         wanted = [name for name in ([topic] if topic else known) if name in there]
@@ -86,22 +86,22 @@ class Letters:
         return {"topics": known, "missing": [name for name in known if name not in there], "letters": found, "most": share}
 
     def replay(self, body: bytes) -> dict[str, Any]:
-        """Write the input record of a letter to the partition it came from once more.
+        """Write the input record of a dead letter back to its source partition.
 
-        1. Find the letter where it is said to lie, in a topic for dead letters.
-        2. Find out where it came from: a topic that the application reads.
-        3. Write key, value, timestamp and headers as they were, with one header that tells where from.
+        1. Read the dead letter at the given position of a dead letter topic.
+        2. Determine its source, which must be an input topic of the application.
+        3. Write key, value, timestamp and headers unchanged, with an additional header for its position.
         """
         at, offset, again = _asked(body)
         if at.topic not in set(self._names()):
-            raise HttpError(404, f"{at.topic[:200]} is no dead letter topic of this application")
-        with self._replaying:  # two at once could both find that it was not done yet
+            raise HttpError(404, f"{at.topic[:200]} is not a dead letter topic of this application")
+        with self._replaying:  # so that concurrent requests cannot replay a record twice
             done = self._replayed.get((at.topic, at.partition, offset))
             if done is not None and not again:
-                raise HttpError(409, f"the dead letter at {at} @ {offset} was replayed already; say so if it should be once more")
+                raise HttpError(409, f"the dead letter at {at} @ {offset} was replayed already; set `again` to repeat it")
             record = self._topics.one(at, offset)
             if record is None:
-                raise HttpError(404, f"there is no record at {at} @ {offset} any more")
+                raise HttpError(404, f"the record at {at} @ {offset} no longer exists")
             target = self._target(record)
             kept = tuple((name, value) for name, value in record.headers if name not in _ERRORS and name != HEADER_REPLAYED)
             origin = (HEADER_REPLAYED, f"{at.topic}-{at.partition}@{offset}".encode())
@@ -111,7 +111,7 @@ class Letters:
             self._replayed[at.topic, at.partition, offset] = now
             while len(self._replayed) > _REMEMBERED:
                 del self._replayed[next(iter(self._replayed))]
-        _log.warning("the dead letter at %s @ %d was written to %s again, as somebody asked for on the page", at, offset, target)
+        _log.warning("The dead letter at %s @ %d was written back to %s on request of a console user", at, offset, target)
         return {"topic": target.topic, "partition": target.partition, "replayed": now}
 
     def _target(self, record: RawRecord) -> TopicPartition:
@@ -156,7 +156,7 @@ class Letters:
 
 
 def shown_bytes(data: bytes | None, most: int = _MOST_TEXT) -> dict[str, Any] | None:
-    """Bytes as people read them: text where they are text, hexadecimal digits elsewhere; the beginning of what is long.
+    """Convert bytes for display: text if possible, else hexadecimal. Long values are cut.
 
     >>> shown_bytes(b"a b"), shown_bytes(bytes([0, 255])), shown_bytes(None)
     ({'text': 'a b', 'size': 3}, {'hex': '00ff', 'size': 2}, None)
@@ -179,27 +179,27 @@ def _asked(body: bytes) -> tuple[TopicPartition, int, bool]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as exc:
-        raise HttpError(400, f"what is sent should be JSON with topic, partition and offset: {exc}") from exc
+        raise HttpError(400, f"the body must be JSON with topic, partition and offset: {exc}") from exc
     match found:
         case {"topic": str() as topic, "partition": int() as partition, "offset": int() as offset} if (
             0 <= partition < 2**31 and 0 <= offset < 2**63
         ):
             return TopicPartition(topic, partition), offset, found.get("again") is True
         case _:
-            raise HttpError(400, "what is sent should be JSON with topic, partition and offset of a dead letter")
+            raise HttpError(400, "the body must be JSON with topic, partition and offset of a dead letter")
 
 
 def _why_not(topic: str | None, partition: int | None, sources: set[str]) -> str | None:
-    """Why a letter cannot go back; None where it can."""
+    """Return why a dead letter cannot be replayed, or None."""
     if topic is None or partition is None:
-        return "nothing tells where it came from: the handler wrote it without the headers that do"
+        return "its origin is unknown: the handler wrote it without the error headers"
     if topic not in sources:
-        return f"it came from {topic[:200]}, which is no input topic of this application"
+        return f"its origin {topic[:200]} is not an input topic of this application"
     return None
 
 
 def _headers(record: RawRecord) -> dict[str, str]:
-    """The last of each name counts: a record that failed before may bring headers of an earlier failure."""
+    """Return the headers by name. The last one of a name counts: an earlier failure may have left others."""
     return {name: value.decode("utf-8", "replace") for name, value in record.headers if value is not None}
 
 

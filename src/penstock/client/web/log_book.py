@@ -1,4 +1,4 @@
-"""The last lines of penstock's log, of the driver and of its workers, for people who look at the page."""
+"""The last lines of penstock's log in driver and workers, for the console."""
 
 from __future__ import annotations
 
@@ -19,24 +19,21 @@ _WHO = re.compile(r"stream-thread \[(?P<who>[^\]]*)\]: ")
 
 
 class LogBook(logging.Handler):
-    """Keeps what passes the level of penstock's loggers: by default warnings and errors, with INFO more.
+    """Keeps the lines that pass the level of penstock's loggers: warnings and errors by default.
 
-    Dead letters have a place of their own and would leave no room for others.
-
-    Without any handler Python writes warnings and errors to standard error (`logging.lastResort`). The book does not change that:
-    it passes lines on that no other handler gets.
+    Dead letters are excluded; they are kept separately. Without any handler Python writes warnings and errors to standard
+    error (`logging.lastResort`). This handler preserves that: it forwards lines that no other handler gets.
     """
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self._numbers = itertools.count(1)
         self._lines: deque[dict[str, Any]] = deque(maxlen=_MOST_LINES)
-        # Apart: much that is said at INFO would push warnings out.
+        # Separate, so that many INFO lines do not displace warnings.
         self._warnings: deque[dict[str, Any]] = deque(maxlen=_MOST_WARNINGS)
         logging.getLogger("penstock").addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line."""
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and _first_of_nothing_but_books(record.name) is self:
             last.handle(record)
@@ -60,17 +57,17 @@ class LogBook(logging.Handler):
             self._warnings.append({**line, "message": record.getMessage()[:_SHORT_TEXT]})
 
     def lines(self) -> list[dict[str, Any]]:
-        """All that is kept, oldest first; the last warnings and errors also where newer lines have pushed them out."""
+        """Return all kept lines, oldest first, including warnings and errors older than the other lines."""
         found = {line["number"]: line for line in (*self._copy(self._warnings), *self._copy(self._lines))}
         return [{name: found[number][name] for name in _SHOWN} for number in sorted(found)]
 
     def warnings(self) -> list[dict[str, Any]]:
-        """Time, level and message of the last warnings and errors, newest first."""
+        """Return time, level and message of the last warnings and errors, newest first."""
         found = [{name: line[name] for name in ("time", "level", "message")} for line in self._copy(self._warnings)]
         return sorted(found, key=lambda line: -line["time"])
 
     def close(self) -> None:
-        """Listen no more."""
+        """Remove the log handler."""
         logging.getLogger("penstock").removeHandler(self)
         super().close()
 
@@ -81,7 +78,7 @@ class LogBook(logging.Handler):
 
 
 def _first_of_nothing_but_books(logger_name: str) -> logging.Handler | None:
-    """Return the first book that gets the lines of a logger; None if there are other handlers too."""
+    """Return the first LogBook that gets the lines of a logger. None if there are other handlers."""
     found: list[logging.Handler] = []
     logger: logging.Logger | None = logging.getLogger(logger_name)
     while logger is not None:

@@ -1,4 +1,4 @@
-"""The description of the query server in OpenAPI's words."""
+"""The OpenAPI description of the query server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.client.web.answers import DEFAULT_LIMIT, MAX_ANSWER_BYTES, MAX_LIM
 
 
 def openapi() -> dict[str, Any]:
-    """The whole description."""
+    """Return the description."""
     store = _parameter("store", "path", "The name of a store.", {"type": "string"})
     key = _parameter("key", "path", "A key: its text for string serdes, URL-encoded JSON otherwise.", {"type": "string"})
     limit = _parameter(

@@ -1,4 +1,4 @@
-"""The page: one document with its style and its scripts, which the server has with it; nothing comes from elsewhere."""
+"""The console's files: one document with style and scripts. Nothing is loaded from other hosts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=ut
 
 
 class Asset(NamedTuple):
-    """A file of the page, as it is sent."""
+    """A file of the console."""
 
     content: bytes
     media_type: str
@@ -25,10 +25,10 @@ ASSETS: Final = {
     for path in sorted(_FOLDER.iterdir())
     if path.suffix in _TYPES
 }
-"""By their paths. There are no others: nothing of a path is ever looked up in a file system."""
+"""The files by path. No path is looked up in the file system."""
 
 POLICY: Final = (
     f"{CLOSED}; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""What a browser lets the page do: run this server's scripts and ask this server. Text never becomes a script, nor HTML."""
+"""The browser's restrictions: only scripts from, and requests to, this server. Text can become neither script nor HTML."""

@@ -1,4 +1,4 @@
-"""The server's side of what instances of the application prove to each other (`penstock.peers.session`)."""
+"""The server side of the authentication between instances (`peers/session.py`)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class PeerGate:
-    """Tells requests of other instances from those of readers."""
+    """Distinguishes requests of other instances from those of readers."""
 
     def __init__(self, keys: PeerKeys, here: HostInfo) -> None:
         self._sessions = AnsweringSessions(keys.peer, str(here))
 
     @staticmethod
     def is_opening(scope: Scope) -> bool:
-        """Whether somebody asks for a proof, which everybody may."""
+        """Return True for the first request of a handshake, which is allowed without authentication."""
         bodies = (b"content-length", b"transfer-encoding")
         return (
             scope["method"] == "GET"
@@ -33,7 +33,7 @@ class PeerGate:
         )
 
     def answer_opening(self, scope: Scope) -> tuple[int, dict[str, str]]:
-        """A status, and a session with the proof that this instance knows the token."""
+        """Return a status and a session with the proof that this instance knows the token."""
         nonces = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=4).get("nonce", [""])
         found = self._sessions.answer_opening(nonces[0])
         if found is None:
@@ -41,7 +41,7 @@ class PeerGate:
         return 200, {"session": found[0], "proof": found[1]}
 
     def admit(self, scope: Scope) -> Peer | None:
-        """The instance that asks; None where it is none, or says what it said before."""
+        """Return the authenticated instance, None if the request is not authenticated or was received before."""
         authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         if not authorization.startswith(b"Penstock ") or scope["method"] != "GET":
             return None
@@ -52,13 +52,13 @@ class PeerGate:
 
 
 class Peer:
-    """An instance that has proved itself, and waits for an answer."""
+    """An authenticated instance that waits for an answer."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
     def sealing(self, send: Send) -> Send:
-        """Sends answers with their proof: one for the whole, or one for each part where it comes in parts."""
+        """Return a `send` that adds proofs: one for the whole answer, or one for each part of a streamed one."""
         return _Sealing(self._exchange, send)
 
 
@@ -71,7 +71,7 @@ class _Sealing:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._start = message  # what it has to say is known with the first part of the body
+            self._start = message  # sent with the first part of the body
             return
         if message["type"] != "http.response.body":
             await self._send(message)

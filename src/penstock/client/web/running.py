@@ -1,4 +1,4 @@
-"""The application that runs, as its page sees it."""
+"""The running application, as the console sees it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.topology.description import TopologyDescription
 
 @dataclass(frozen=True)
 class RunningApplication:
-    """Where what is told of an application is read: its parts, and what changes as functions."""
+    """The parts of the application, and its changing values as functions."""
 
     queries: Queries
     description: TopologyDescription
@@ -29,4 +29,4 @@ class RunningApplication:
     paused: Callable[[], bool] = lambda: False
     pause: Callable[[bool], None] = lambda paused: None
     spark_ui: str | None = None
-    """Where Spark's own page of the session is."""
+    """The address of Spark's UI for the session."""

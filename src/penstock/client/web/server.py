@@ -1,4 +1,4 @@
-"""The query server's socket and thread: uvicorn in the driver, beside the application."""
+"""The query server's socket and thread: uvicorn in the driver."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _BACKLOG = 512
 
 
 def bind(server: str, token: str | None, confidential: bool = False) -> tuple[socket.socket, HostInfo]:
-    """A listening socket for `application.server`, and the address others reach it at.
+    """Return a listening socket for `application.server`, and its address for others.
 
-    A host that is not this host's own (behind a proxy or in a container) listens on all of its addresses. Whatever others can
-    reach needs a token, and has to be `confidential`: encrypted here, or by somebody who was asked to.
+    If the host name is not this host's (behind a proxy or in a container), it listens on all addresses. A server that other
+    hosts can reach needs a token, and must be `confidential`: encrypted by TLS here or by a proxy.
     """
     try:
         wanted = advertised(server.strip(), any_port=True)
@@ -38,7 +38,7 @@ def bind(server: str, token: str | None, confidential: bool = False) -> tuple[so
     try:
         found = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)
     except OSError as exc:
-        raise ConfigError(f"application.server = {server!r}: the host is not known ({exc}); expected host:port") from exc
+        raise ConfigError(f"application.server = {server!r}: the host cannot be resolved ({exc}); expected host:port") from exc
     try:
         for info in found:
             refuse_unreachable(ipaddress.ip_address(str(info[4][0]).partition("%")[0]))
@@ -54,7 +54,7 @@ def bind(server: str, token: str | None, confidential: bool = False) -> tuple[so
         if not confidential:
             raise ConfigError(
                 f"application.server = {server!r} can be reached from other hosts, and state and token would cross the network "
-                "in plain text: set application.server.ssl.certificate.location to a PEM file; or, where a proxy or a mesh in "
+                "in plain text: set application.server.ssl.certificate.location to a PEM file; or, if a proxy or a mesh in "
                 "front of it encrypts, application.server.plaintext.allowed = true"
             )
     listening = listen(f"application.server = {server!r}", family, address, or_anywhere=True)
@@ -62,8 +62,8 @@ def bind(server: str, token: str | None, confidential: bool = False) -> tuple[so
 
 
 def listen(what: str, family: int, address: Any, *, or_anywhere: bool = False) -> socket.socket:
-    """A listening socket; `what` names the setting, `or_anywhere` takes all addresses where that one is not this host's."""
-    # asyncio sends small answers at once only where the protocol is named: 45 ms a request otherwise.
+    """Return a listening socket. `what` names the setting for errors; `or_anywhere` falls back to all addresses."""
+    # asyncio disables Nagle's algorithm only if the protocol is named: otherwise 45 ms per request.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -76,20 +76,20 @@ def listen(what: str, family: int, address: Any, *, or_anywhere: bool = False) -
         listening.listen(_BACKLOG)
     except OSError as exc:
         listening.close()
-        raise StreamsError(f"{what}: cannot listen there ({exc}); choose another port, or 0 for one that is free") from exc
+        raise StreamsError(f"{what}: listening failed ({exc}). Choose another port, or 0 for a free one") from exc
     return listening
 
 
 def _not_reachable(server: str, reason: ValueError) -> ConfigError:
     return ConfigError(
-        f"application.server = {server!r} is not an address that other instances can reach ({reason}): set host:port with the "
-        "name or address under which they reach this one, for example localhost:8080 where all are on one machine; where it is "
+        f"application.server = {server!r} is not an address that other instances can reach ({reason}). Set host:port with the "
+        "name or address under which they reach this instance, for example localhost:8080 if all are on one machine. If it is "
         "not an address of this host, the server listens on all of them"
     )
 
 
 class QueryServer:
-    """Serves an ASGI application on a thread of its own; every server of an application is one, with the same limits."""
+    """Serves an ASGI application on its own thread. All servers of an application have the same limits."""
 
     def __init__(
         self,
@@ -119,11 +119,10 @@ class QueryServer:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to answer."""
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more; requests that are being answered have a moment."""
+        """Stop serving. Running requests have a moment to end."""
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(5)
@@ -132,5 +131,5 @@ class QueryServer:
     def _run(self) -> None:
         try:
             asyncio.run(self._server.serve())
-        except Exception:  # noqa: BLE001 - told in the log; the application goes on
+        except Exception:  # noqa: BLE001 - logged; the application continues
             _log.exception("%s ended", self._thread.name)

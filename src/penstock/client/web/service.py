@@ -1,4 +1,4 @@
-"""Everything behind `application.server`: bound before the group is joined, so that others can be told where, then served."""
+"""The query server of `application.server`: bound before the instance joins the group, which learns its address."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _log = logging.getLogger(__name__)
 class WebService:
     """The query server of one application.
 
-    1. The constructor binds the socket; from then on `host` can be told to the group.
-    2. `starting` shows a page that says what the application waits for.
-    3. `serve` answers.
-    4. `close` ends it.
+    1. The constructor binds the socket, so that `host` is known.
+    2. `starting` serves a page with the progress of the start.
+    3. `serve` answers queries.
+    4. `close` ends the server.
     """
 
     def __init__(self, config: StreamsConfig) -> None:
@@ -59,7 +59,7 @@ class WebService:
         self._web = WebApplication(self._token, self.host, self._keys, self._starting, lambda: settings_json(config))
 
     def starting(self, step: str) -> None:
-        """Say what the application waits for, to whoever looks before it can answer."""
+        """Show what the start waits for."""
         self._step = step, time.time()
         self._listen()
 
@@ -78,7 +78,7 @@ class WebService:
         readings: Readings = dict,
         letters: Topics | None = None,
     ) -> None:
-        """Answer from now on."""
+        """Start answering queries."""
         queries, spark_threads, loop = running.queries, running.spark_threads, running.loop
         answers = Answers(queries, self.host, self._forwarder, self._changes)
         info = AppInfo(self._config, self.host, running, self.history)
@@ -93,16 +93,16 @@ class WebService:
         def pause(paused: bool) -> dict[str, Any]:
             if not running.state().is_running_or_rebalancing:
                 raise HttpError(503, f"the application does not run: it is {running.state().name}")
-            _log.warning("the application is %s, as somebody asked for on the console", "paused" if paused else "resumed")
+            _log.warning("The application is %s on request of a console user", "paused" if paused else "resumed")
             running.pause(paused)
             return {"paused": running.paused()}
 
         self._web.begin(Parts(answers, info, metrics or (lambda: basic_metrics(info)), console, pause, found, topics))
         self._listen()
-        _log.info("queries are answered at %s, where also a page shows the application", self.url)
+        _log.info("Query server and console: %s", self.url)
 
     def _letter_topics(self) -> set[str]:
-        """Where dead letters go: by the settings, and where some have gone that a handler of the user's own has sent."""
+        """Return the dead letter topics: the configured one, and those to which a user's handler has sent records."""
         named = self._config["errors.dead.letter.queue.topic.name"]
         return {*([named] if named else []), *(letter["to"] for letter in self.history.dead_letters())}
 
@@ -115,11 +115,11 @@ class WebService:
 
     @property
     def url(self) -> str:
-        """Where queries are answered and the page is."""
+        """The address of query server and console."""
         return f"{'http' if self._tls is None else 'https'}://{self.host}"
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving."""
         self._web.end_streams()
         if self._watcher is not None:
             self._watcher.close()
@@ -134,13 +134,13 @@ class WebService:
 
 
 def _inputs(spark_threads: SparkThreads) -> set[str]:
-    """The topics that others write for the application."""
+    """Return the input topics, without repartition topics."""
     parts = spark_threads.application.plan.subtopologies.values()
     return {topic for part in parts for topic in part.source_topics if topic not in part.repartition_source_topics}
 
 
 def basic_metrics(info: Callable[[], Mapping[str, Any]]) -> str:
-    """The few numbers that are known without a registry of metrics, as Prometheus text."""
+    """Return basic metrics in Prometheus' format, for an application without a metrics registry."""
     found = info()
     totals = found["rates"]["totals"]
     lines = [

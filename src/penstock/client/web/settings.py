@@ -1,4 +1,4 @@
-"""The settings of an application as the page shows them: what was set, what holds by default, and no secrets."""
+"""The settings of an application for the console: set values, defaults, no secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 1_000
 
 
 def settings_json(config: StreamsConfig) -> dict[str, Any]:
-    """Every setting with its value and what it means.
+    """Return every setting with its value and description.
 
     >>> config = StreamsConfig({"application.id": "a", "bootstrap.servers": "b:1", "sasl.password": "x"})
     >>> {row["key"]: row["value"] for row in settings_json(config)["settings"]}["sasl.password"]
@@ -46,6 +46,6 @@ def _text(value: Any) -> str | None:
         return ", ".join(f"{name}={item}" for name, item in value.items())[:_LONGEST]
     if isinstance(value, (str, int, float)):
         return str(value)[:_LONGEST]
-    # An object of the user's own: what it prints of itself might be anything.
+    # Only the class of a user's object is shown: its repr could contain anything.
     kind = value if isinstance(value, type) else type(value)
     return f"{kind.__module__}.{kind.__qualname__}"

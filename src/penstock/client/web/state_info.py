@@ -1,4 +1,4 @@
-"""What stores take: entries, disk and memory by store and task, and how far copies are behind their changelogs."""
+"""Sizes of stores by task: entries, disk, memory, and the lag of standbys."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Readings = Callable[[], Mapping[MetricName, Metric]]
 
 _DISK = ("total-sst-files-size",)
 _MEMORY = ("size-all-mem-tables", "block-cache-usage", "estimate-table-readers-mem")
-# Stores in memory count their entries. RocksDB estimates them: it takes every version of a key for an entry.
+# Stores in memory count their entries. RocksDB would count each version of a key.
 _ENTRIES = ("num-keys",)
 
 
 class StateInfo:
-    """Gathers what workers measure of their stores; nothing is opened or asked for."""
+    """Collects the workers' metrics of their stores. It opens nothing and sends no request."""
 
     def __init__(
         self, stores: LocalStores, spark_threads: SparkThreads, loop: EventLoop, history: History, readings: Readings = dict
@@ -32,7 +32,7 @@ class StateInfo:
         self._readings = readings
 
     def __call__(self) -> list[dict[str, Any]]:
-        """One row for each store of each task that is here, active or as a copy."""
+        """Return one row for each store of each local task, active or standby."""
         plan, measured = self._spark_threads.application.plan, self._measured()
         owners, copies = self._loop.owners, self._loop.standby_hosts
         restoring = {(found["task"], found["store"]): found for found in self._history.restoring()}

@@ -1,4 +1,4 @@
-"""The latest records of the application's own topics, read with the serdes that the application reads and writes them with."""
+"""The latest records of the application's topics, deserialized with its serdes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MOST_TEXT = 8_000
 
 
 class LatestRecords(Protocol):
-    """What is asked of the brokers."""
+    """The broker requests of this module."""
 
     def last(self, topic: str, most: int) -> list[RawRecord]:
-        """The last records of a topic."""
+        """Return the last records of a topic."""
 
 
 class _Topic(NamedTuple):
@@ -34,10 +34,10 @@ class _Topic(NamedTuple):
 
 
 class TopicRecords:
-    """Reads the topics that the topology names, and no others.
+    """Reads only topics of the topology.
 
-    Topics that the application reads are deserialized with the serdes of its source. Of the others, and of records that the
-    serdes do not accept, the bytes are shown.
+    Input topics are deserialized with the serdes of their source. Other topics, and records that the serdes refuse, are shown
+    as bytes.
     """
 
     def __init__(self, records: LatestRecords, config: StreamsConfig, plan: Callable[[], Plan]) -> None:
@@ -45,20 +45,20 @@ class TopicRecords:
         self._readers: dict[str, tuple[SourceSpec | None, _Reader]] = {}
 
     def list(self) -> dict[str, Any]:
-        """The topics of the application, and what each is to it."""
+        """Return the application's topics with their kinds."""
         return {"topics": [{"name": name, "kind": topic.kind} for name, topic in sorted(self._topics().items())]}
 
     def latest(self, name: str, limit: str | None = None) -> dict[str, Any]:
-        """The latest records of a topic, newest first."""
+        """Return the latest records of a topic, newest first."""
         most = _limit(limit)
         topic = self._topics().get(name)
         if topic is None:
-            raise HttpError(404, f"{name[:200]} is no topic of this application")
+            raise HttpError(404, f"{name[:200]} is not a topic of this application")
         read = self._reader(name, topic.source)
         return {"topic": name, "kind": topic.kind, "records": [read(record) for record in self._records.last(name, most)]}
 
     def _reader(self, name: str, source: SourceSpec | None) -> _Reader:
-        """The reader of a topic, made once: default serdes may open clients of their own."""
+        """Return a topic's reader, made once: default serdes may open clients."""
         known = self._readers.get(name)
         if known is None or known[0] is not source:
             known = self._readers[name] = source, _Reader(source, self._config)
@@ -80,7 +80,7 @@ class TopicRecords:
 
 
 class _Reader:
-    """Shows records: keys and values as the application sees them where that is possible, else their bytes."""
+    """Converts records for display: with the application's serdes if possible, else as bytes."""
 
     def __init__(self, source: SourceSpec | None, config: StreamsConfig) -> None:
         self._key = self._value = None
@@ -101,7 +101,7 @@ class _Reader:
 
 
 def _shown(deserialize: Any, topic: str, data: bytes | None) -> dict[str, Any] | None:
-    """What is shown of bytes; where the serde does not accept them, with the reason."""
+    """Convert bytes for display. If the serde refuses them, the result contains the error."""
     if data is None:
         return None
     found = shown_bytes(data)
@@ -110,7 +110,7 @@ def _shown(deserialize: Any, topic: str, data: bytes | None) -> dict[str, Any] |
     try:
         value = deserialize(topic, data)
         text = value if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
-    except Exception as exc:  # noqa: BLE001 - whatever a serde raises; the bytes are shown
+    except Exception as exc:  # noqa: BLE001 - after any error of a serde the bytes are shown
         return {**found, "error": f"{type(exc).__name__}: {exc}"[:300]}
     cut = {"cut": True} if len(text) > _MOST_TEXT else {}
     return {"text": printable_lines(text[:_MOST_TEXT]), "size": len(data), **cut}
@@ -120,5 +120,5 @@ def _limit(text: str | None) -> int:
     if text is None:
         return _DEFAULT_RECORDS
     if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= MOST_RECORDS):
-        raise HttpError(400, f"limit should be a number from 1 to {MOST_RECORDS}")
+        raise HttpError(400, f"limit must be a number from 1 to {MOST_RECORDS}")
     return int(text)

@@ -1,6 +1,6 @@
-"""Looks at the application every five seconds, whether somebody looks at the page or not: lag, CPU, memory, who has which task.
+"""Samples lag, CPU, memory and task locations every five seconds, whether or not a console is open.
 
-The brokers are asked what is committed and where topics end; the system knows what processes take.
+Committed offsets and log ends come from the brokers, resource usage from the system.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SAMPLES = 12
 
 
 class Trend(NamedTuple):
-    """How a partition's lag goes, in records per second, how fast it is read and written, and how long until nothing is left.
+    """The trend of a partition's lag in records per second, its read and write rates, and the time until the lag is zero.
 
-    `seconds_left` is None where the lag does not shrink.
+    `seconds_left` is None if the lag does not shrink.
     """
 
     lag: float
@@ -58,11 +58,11 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="penstock-page-samples", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(2)
@@ -73,22 +73,22 @@ class Watcher:
             self.look()
 
     def look(self) -> None:
-        """Note how things stand."""
+        """Take a sample."""
         now, lag = self._clock(), None
         try:
             lags = self._lags()
             lag = lags.total if lags.partitions else None
             self.follow(lags, now)
-        except Exception as exc:  # noqa: BLE001 - tasks come and go while they are looked at; the next look is soon
-            _log.debug("the lag was not noted: %s", exc)
+        except Exception as exc:  # noqa: BLE001 - tasks may move during a sample; the next one is soon
+            _log.debug("Sampling the lag failed: %s", exc)
         try:
             self.place(self._places(), now)
             self._history.sample(lag, self._usage(now))
-        except Exception as exc:  # noqa: BLE001 - as above; what is shown is no reason to end
-            _log.debug("the application was not looked at: %s", exc)
+        except Exception as exc:  # noqa: BLE001 - as above; the console must not end the application
+            _log.debug("Sampling the application failed: %s", exc)
 
     def follow(self, lags: Lags, now: float) -> None:
-        """Note how far partitions are read, and where they end."""
+        """Record positions and ends of partitions."""
         with self._lock:
             for partition in [known for known in self._reached if known not in lags.partitions]:
                 del self._reached[partition]
@@ -96,7 +96,7 @@ class Watcher:
                 self._reached.setdefault(partition, deque(maxlen=_SAMPLES)).append((now, position, end))
 
     def place(self, places: Mapping[str, str], now: float) -> None:
-        """Note where tasks are, and since when."""
+        """Record the locations of tasks."""
         with self._lock:
             self._since = {
                 task: known if (known := self._since.get(task)) is not None and known[0] == where else (where, now)
@@ -104,13 +104,13 @@ class Watcher:
             }
 
     def since(self, task: str) -> int | None:
-        """Since when a task is where it is, in milliseconds; to within five seconds."""
+        """Return the time since which a task has its location, in milliseconds, accurate to five seconds."""
         with self._lock:
             found = self._since.get(task)
         return None if found is None else round(found[1] * 1000)
 
     def trend(self, partition: TopicPartition) -> Trend | None:
-        """How a partition went in the last minute; None before there is anything to compare."""
+        """Return a partition's trend of the last minute, None before the second sample."""
         with self._lock:
             samples = list(self._reached.get(partition, ()))
         if len(samples) < 2 or samples[-1][0] <= samples[0][0]:

@@ -22,8 +22,8 @@ from typing import Any
 from penstock.errors import InvalidStateStoreError, ProcessorStateError, StateStoreNotAvailableError
 from penstock.ids import TaskId
 from penstock.query.position import Position
+from penstock.runtime.queries.deadline import current
 from penstock.runtime.queries.partition import Lease, StorePartition
-from penstock.runtime.queries.patience import current
 from penstock.state.capabilities import innermost, rocksdb_of
 
 # Each costs memory for a copy of the writer's write buffer, and the open files of the store.
@@ -99,10 +99,10 @@ class SecondaryPartition(StorePartition):
 
     def _take(self) -> _Handle | None:
         """A free handle, or None and the permission to open one."""
-        deadline, patience = time.monotonic() + _WAIT_SECONDS, current()
+        until, deadline = time.monotonic() + _WAIT_SECONDS, current()
         with self._changed:
             while True:
-                patience.check()
+                deadline.check()
                 if self._closed:
                     raise InvalidStateStoreError(f"the application is closed: store {self.store_name} can no longer be read")
                 if self._free:
@@ -110,13 +110,13 @@ class SecondaryPartition(StorePartition):
                 if self._count < _MAX_HANDLES:
                     self._count += 1
                     return None
-                left = deadline - time.monotonic()
+                left = until - time.monotonic()
                 if left <= 0:
                     raise StateStoreNotAvailableError(
                         f"{_MAX_HANDLES} iterators are open on partition {self.partition} of store {self.store_name}: close "
                         "them (they are context managers) before more are opened"
                     )
-                self._changed.wait(patience.step(left))
+                self._changed.wait(deadline.step(left))
 
     def _open(self) -> _Handle:
         with self._changed:

@@ -1,1 +1,1 @@
-"""The driver's side: the session, the threads, their jobs."""
+"""Spark in the driver: session, stream threads and their jobs."""

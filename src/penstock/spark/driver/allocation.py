@@ -1,8 +1,8 @@
-"""Dynamic allocation: executors that Spark asks for when tasks wait, and gives up when they are idle.
+"""Dynamic allocation: Spark adds executors while tasks wait, and removes idle ones.
 
-At Spark's defaults an application has no executor before it has tasks, and threads have no tasks before they have an executor. So
-the first is asked for. From then on Spark decides by itself: threads' jobs that wait for a core make it ask for more executors,
-threads move to them, and those that no thread with work is on go after `spark.dynamicAllocation.executorIdleTimeout`.
+By default Spark gives an application no executor until it has tasks, and a stream thread gets no tasks without an executor.
+So the first executor is requested here. After that Spark decides: threads that wait for a core make it add executors, threads
+move to them, and executors without a working thread are removed after `spark.dynamicAllocation.executorIdleTimeout`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from penstock.spark.internals import request_one_executor
 _PREFIX: Final = "spark.dynamicAllocation."
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 
-# Spark writes "no limit" as the largest integer.
+# Spark's value for "no limit".
 _NO_LIMIT: Final = 2**31 - 1
 
 _ASK_EVERY: Final = 60.0
 _asked: WeakKeyDictionary[SparkContext, float] = WeakKeyDictionary()
 
-# With no other limit there are so many threads at most: one driver carries them.
+# The limit without another one: one driver serves all threads.
 MOST_THREADS: Final = 32
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """What `spark.dynamicAllocation.*` says; `most` is None without a limit."""
+    """The settings `spark.dynamicAllocation.*`. `most` is None without a limit."""
 
     most: int | None
     idle_seconds: float
@@ -43,7 +43,7 @@ class Allocation:
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Allocation | None:
-        """The settings of a session with dynamic allocation; None where it has none, as with a local master."""
+        """Return the settings of a session with dynamic allocation, or None without it, as with a local master."""
 
         def is_set(key: str, default: str = "false") -> bool:
             return settings.get(key, default).strip().lower() == "true"
@@ -55,12 +55,12 @@ class Allocation:
             is_set(f"{_PREFIX}shuffleTracking.enabled", "true")
             or is_set("spark.shuffle.service.enabled")
             or (is_set("spark.decommission.enabled") and is_set("spark.storage.decommission.shuffleBlocks.enabled", "true"))
-            or "spark.shuffle.sort.io.plugin.class" in settings  # shuffles that are stored elsewhere
+            or "spark.shuffle.sort.io.plugin.class" in settings  # shuffles are stored elsewhere
         )
         return cls(None if most >= _NO_LIMIT else most, seconds_of(settings.get(f"{_PREFIX}executorIdleTimeout", "60s")), keeps)
 
     def threads(self, slots: int, tasks: int) -> int:
-        """How many threads there are without `num.stream.threads`: for all the executors that can be had, and no more than tasks.
+        """Return the number of threads without `num.stream.threads`: one for each task, at most the slots of all executors.
 
         >>> Allocation(4, 60, True).threads(slots=2, tasks=20), Allocation(4, 60, True).threads(slots=2, tasks=5)
         (8, 5)
@@ -71,9 +71,9 @@ class Allocation:
 
 
 def request_executor(spark: SparkContext) -> None:
-    """Ask the cluster for an executor, where there is none; once a minute, since every request adds one to those that come.
+    """Request an executor at most once a minute, because each request adds one.
 
-    Spark takes a request back when it finds at that moment that it needs fewer, so that it is repeated.
+    Repeated requests are needed: Spark cancels a request when it currently needs fewer executors.
     """
     now = time.monotonic()
     if now - _asked.get(spark, -_ASK_EVERY) >= _ASK_EVERY:
@@ -82,7 +82,7 @@ def request_executor(spark: SparkContext) -> None:
 
 
 def cores_of(settings: Mapping[str, str]) -> int | None:
-    """How many cores an executor has; with a local master all that it has; None where only the cluster knows.
+    """Return the number of cores of an executor, or of a local master. None if only the cluster knows it.
 
     >>> cores_of({"spark.master": "local[4]"}), cores_of({"spark.master": "yarn", "spark.executor.cores": "2"})
     (4, 2)
@@ -100,7 +100,7 @@ def cores_of(settings: Mapping[str, str]) -> int | None:
 
 
 def count_of(settings: Mapping[str, str], key: str, default: int) -> int:
-    """A setting that is a whole number; ConfigError if it is none.
+    """Return a setting as an integer. Raises ConfigError for other text.
 
     >>> count_of({"spark.task.cpus": "two"}, "spark.task.cpus", 1)
     Traceback (most recent call last):
@@ -114,12 +114,12 @@ def count_of(settings: Mapping[str, str], key: str, default: int) -> int:
 
 
 def seconds_of(text: str) -> float:
-    """A time as Spark writes it, in seconds.
+    """Convert a time in Spark's notation to seconds.
 
     >>> seconds_of("60s"), seconds_of("500ms"), seconds_of("2min"), seconds_of("3")
     (60.0, 0.5, 120.0, 3.0)
     """
     found = re.fullmatch(r"\s*(-?\d+)\s*([a-z]*)\s*", text.lower())
     if found is None or found.group(2) not in _UNITS:
-        return float("inf")  # Spark will say that it does not understand it
+        return float("inf")  # Spark reports the error
     return int(found.group(1)) * _UNITS[found.group(2)]

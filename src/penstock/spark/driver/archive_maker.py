@@ -1,12 +1,11 @@
-"""An archive of Spark's classes is made beside an application that has run for a while, so that the next start has it.
+"""Makes an archive of Spark's classes in the background of a running application, so that the next start is faster.
 
-That is a Spark of its own for half a minute, with what others leave of the processors (`class_archive.py`). It is not made
-
-- where there is one already, or where it has failed once for this Spark and this Java (a note in its place says so),
-- in a container, whose cache folder goes with it: there `penstock warm-up` belongs into the image,
-- while another process of the user makes it, the machine is busy, or there is little memory left,
-- for sessions that penstock has not made itself (`session_use.py`), on other masters than a local one, or with options of the
-  user's that concern class data sharing.
+Making it runs another Spark for half a minute at the lowest priority (`spark/driver/class_archive.py`). It is not made
+- if an archive exists, or making it failed before for this Spark and this Java (a `.failed` file records that),
+- in a container, whose cache folder is lost with it: run `penstock warm-up` when the image is built,
+- while another process of the user makes it, the machine is busy, or memory is short,
+- for sessions that penstock did not make (`spark/driver/session_use.py`), for other masters than local ones, or with the
+user's own JVM options for class data sharing.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from penstock.spark.driver.session import class_archive, takes_archive
 
 _log = logging.getLogger(__name__)
 
-# An application that runs for so long is no test; then the machine is looked at so often.
+# Shorter applications are often tests. After this time the machine is checked at this interval.
 _AFTER_SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 10.0
-# A Python, a JVM of 1 GB and its workers take less than half of this.
+# Twice the memory of a Python process, a JVM of 1 GB and its workers.
 _FREE_BYTES: Final = 2 << 30
 _IN_CONTAINERS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
 class ArchiveMaker:
-    """Waits until it can be made, makes it, and is done; to be stopped with the session that it was started for."""
+    """Makes the archive on a background thread when the machine is idle. Stop it with its session."""
 
     def __init__(self, after_seconds: float = _AFTER_SECONDS) -> None:
         self._after = after_seconds
@@ -44,11 +43,11 @@ class ArchiveMaker:
         self._thread = threading.Thread(target=self._run, name="penstock-class-archive", daemon=True)
 
     def start(self) -> None:
-        """Begin to wait."""
+        """Start waiting for an idle machine."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Give it up; what was begun is ended."""
+        """Stop waiting, or stop making the archive."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(_STOP_SECONDS)
@@ -69,25 +68,25 @@ class ArchiveMaker:
         except StreamsError as exc:
             if not self._stopped.is_set():
                 _failed().touch()
-                _log.info("applications start as before: %s", exc)
+                _log.info("Making the class archive failed: %s. Applications start as before", exc)
         else:
-            _log.info("wrote %s (%.0f MB): applications start sooner from now on", file, file.stat().st_size / 1e6)
+            _log.info("Wrote %s (%.0f MB). Applications now start faster", file, file.stat().st_size / 1e6)
 
 
 def may_be_made(settings: Mapping[str, str]) -> bool:
-    """Whether a session with these settings would start sooner with an archive that is made here, and there is none."""
+    """Return True if a session with these settings would start faster with an archive and none exists."""
     is_local = settings.get("spark.master", "").startswith("local")
     in_container = "KUBERNETES_SERVICE_HOST" in os.environ or any(map(Path.exists, _IN_CONTAINERS))
     return is_local and not in_container and takes_archive(settings.get("spark.driver.extraJavaOptions", "")) and is_needed()
 
 
 def is_needed() -> bool:
-    """Whether there is none, and making it has not failed."""
+    """Return True if no archive exists and making it has not failed."""
     return not class_archive().exists() and not _failed().exists()
 
 
 def has_room() -> bool:
-    """Whether the machine has half of its processors and enough memory to spare; memory is not looked at where it is not told."""
+    """Return True if half of the processors and enough memory are free. Memory counts as free if it is unknown."""
     if os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
         return False
     try:
@@ -103,7 +102,7 @@ def _failed() -> Path:
 
 @contextmanager
 def _alone() -> Iterator[bool]:
-    """Whether no other process of the user makes an archive."""
+    """Yield True unless another process of the user makes an archive."""
     file = class_archive().with_suffix(".lock")
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with file.open("w") as lock:

@@ -1,11 +1,11 @@
-"""An archive of the classes that Spark's JVM loads at a start, in the form it can map into memory (class data sharing).
+"""An archive of the classes that Spark's JVM loads at its start (class data sharing).
 
-A JVM reads thousands of classes from jars, checks them and lays them out, at every start anew: about half of the CPU that Spark's
-start takes. An archive of them is made once for a Spark and a Java, about 80 MB in the user's cache folder, by `penstock warm-up`
-or beside an application that runs (`archive_maker.py`). Every session that penstock makes from then on uses it. One that does not
-fit is left alone by the JVM.
+At every start a JVM loads and verifies thousands of classes: about half of the CPU of Spark's start. The archive is made once
+for a Spark and a Java, about 80 MB in the user's cache folder, by `penstock warm-up` or in the background
+(`spark/driver/archive_maker.py`). All sessions that penstock makes use it. A JVM ignores an archive that does not match.
 
-Runs as a program of its own (`python -m penstock.spark.driver.class_archive FILE`): a JVM writes the archive at its end.
+Runs as a separate program (`python -m penstock.spark.driver.class_archive FILE`), because a JVM writes the archive when it
+ends.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from penstock.spark.driver.session import class_archive, make_context
 from penstock.spark.driver.thread_worker import ThreadWorker, close_workers
 from penstock.spark.internals import end_gateway, running_gateway
 
-# A JVM that writes an archive takes some seconds longer to start and to end; far longer where others have the cores.
+# Writing the archive adds some seconds to the JVM's start and end, and far more on a busy machine.
 _SECONDS: Final = 600.0
 _LOOKS_EVERY: Final = 0.2
 _ASIDE: Final = "--aside"
 
 
 def make_archive(aside: bool = False, given_up: threading.Event | None = None) -> Path:
-    """Make the archive for this Spark and this Java, in the place of one that is there; returns where it is.
+    """Make the archive for this Spark and this Java, and return its path. Replaces an existing one.
 
-    `aside`: with what others leave of the processors. It ends when it is given up, and with this process.
+    `aside`: run at the lowest priority. It stops when `given_up` is set, and with this process.
     """
     file = class_archive()
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -50,19 +50,19 @@ def make_archive(aside: bool = False, given_up: threading.Event | None = None) -
         try:
             while process.is_running and time.monotonic() < deadline and not given_up.wait(_LOOKS_EVERY):
                 continue
-            has_ended = not process.is_running  # by itself: one that is killed may have written half of the archive
+            has_ended = not process.is_running  # only then is it complete: a killed JVM may have written half of it
         finally:
             process.kill()
         if not has_ended or not made.exists():
-            said = (output.read_text(errors="replace").strip() or "it has said nothing").splitlines()[-1]
-            raise StreamsError(f"the JVM has not made an archive of Spark's classes at {file}: {said}")
+            said = (output.read_text(errors="replace").strip() or "no output").splitlines()[-1]
+            raise StreamsError(f"Making the archive of Spark's classes at {file} failed: {said}")
         made.chmod(0o600)
         made.replace(file)
     return file
 
 
 def main() -> None:
-    """Start Spark, have it do once what it does for threads, and end it: its JVM writes the archive then."""
+    """Start Spark, run what a stream thread runs, and end it. Its JVM then writes the archive."""
     if _ASIDE in sys.argv:
         step_aside()
     context = make_context(
@@ -79,10 +79,10 @@ def main() -> None:
 
 
 def _lose_a_row(context: SparkContext) -> None:
-    """A task that fails for want of its row, as the first does on each executor that is left when another is lost.
+    """Run a task that fails because its row is lost, as on the remaining executors when one is lost.
 
-    To tell of it Spark reads all the messages it knows, for which it has to load a JSON library: half a second on a busy machine,
-    while threads wait for the core.
+    To report it, Spark loads its error messages and a JSON library. On a busy machine that takes half a second, while threads
+    wait for the core. With the archive it is faster.
     """
     rows = context.parallelize([0], 1)
     rows.localCheckpoint()
@@ -93,7 +93,7 @@ def _lose_a_row(context: SparkContext) -> None:
 
 
 def step_aside() -> None:
-    """Leave the processors to everybody else, with all that is started from here."""
+    """Run this process and its children at the lowest priority."""
     os.nice(19)
     if hasattr(os, "SCHED_IDLE"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""How threads get cores among the jobs of a session: the pool of Spark's fair scheduler they are in, and who waits for a core."""
+"""Sharing of cores among the jobs of a session: the fair scheduler's pool, and threads that wait for a core."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# So long a thread has waited when it is told, and so long until it is told again.
+# Wait before the first warning, and before the next.
 _TOLD_AFTER: Final = 5.0
 _TOLD_AGAIN: Final = 60.0
 
-# A key of the application's config, and the local property by which Spark knows the pool of a job.
+# The config key, which is also the local property with the pool of a job.
 POOL: Final = "spark.scheduler.pool"
 
 
 class CoreWaits:
-    """Which threads wait for a core of Spark, and since when; looked at by who waits for their answers."""
+    """The threads that wait for a core of Spark, and since when. `look` updates it."""
 
     def __init__(
         self,
@@ -37,12 +37,12 @@ class CoreWaits:
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """How long each thread has waited that waits now, by its name."""
+        """The waiting time of each waiting thread, by name."""
         now = self._now()
         return {thread: now - since for thread, since in dict(self._since).items()}
 
     def look(self, threads: Iterable[str]) -> None:
-        """See who of the threads that have not answered yet waits."""
+        """Update the waiting times of these threads, which have not answered yet."""
         pending = set(threads)
         waiting = pending & self._ask() if pending else set()
         now = self._now()
@@ -57,14 +57,14 @@ class CoreWaits:
 
     def _why(self, thread: str) -> str:
         if refusal := self._refusal(thread):
-            return f"its executor {refusal}, and there is no other. It goes on when the cluster gives the application one"
+            return f"its executor {refusal}, and there is no other. It continues when the cluster provides one"
         return (
             "all are taken. Give the application a session or executors of its own, or a pool with a minShare "
             f"({POOL}, with spark.scheduler.mode=FAIR)"
         )
 
     def anybody_waits(self) -> bool:
-        """Whether a task of any job of the session waits for a core."""
+        """Return True if a task of any job of the session waits for a core."""
         return self._told_by(self._anybody, otherwise=False)
 
     def _ask(self) -> set[str]:
@@ -73,6 +73,6 @@ class CoreWaits:
     def _told_by(self, ask: Callable[[], T], otherwise: T) -> T:
         try:
             return ask()
-        except Exception as exc:  # noqa: BLE001 - a session that has ended meanwhile; who waits for its answers will see
-            _log.debug("who waits for a core cannot be told: %s", exc)
+        except Exception as exc:  # noqa: BLE001 - a session that has ended; the callers notice that by themselves
+            _log.debug("Asking Spark for waiting tasks failed: %s", exc)
             return otherwise

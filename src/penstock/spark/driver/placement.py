@@ -1,4 +1,4 @@
-"""Where threads run: the executors there are, which of them a thread gets, and how Spark is told."""
+"""Placement of threads: the available executors, the executor of each thread, and Spark's preferred locations."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from penstock.spark.internals import (
 
 _log = logging.getLogger(__name__)
 
-# Executors register one after the other. When none has come for this long, those that are there are all there will be ...
+# Executors register one by one. If none registers for this time, the list is complete,
 _SETTLED_SECONDS = 2.0
-# ... unless spark.executor.instances tells that there should be more: then the missing ones are waited for longer.
+# unless spark.executor.instances expects more: then this is the limit.
 _MISSING_SECONDS = 30.0
-# So often it is said that there is none yet.
+# Interval of the warning that no executor has registered.
 _SAY_SECONDS = 30.0
 
 _STOPPED = (
-    "the SparkSession was stopped while the application runs on it, or its JVM has ended: nothing can be processed any more. "
-    "Close the application before its session, and start it anew on one that runs"
+    "The SparkSession was stopped while the application runs on it, or its JVM has ended. Nothing can be processed any more. "
+    "Close the application before its session, and start it again on a running one"
 )
 
 
 class NoExecutorsError(StreamsError):
-    """The cluster gives the application no executor now."""
+    """The cluster currently has no executor for the application."""
 
 
 class SessionStoppedError(StreamsError):
-    """The session was stopped under the application: nothing can run any more."""
+    """The session of a running application was stopped."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or _STOPPED)
 
 
 class Executors(NamedTuple):
-    """The executors there are, as Spark writes them in preferred locations: those that run tasks, and why others do not."""
+    """The executors as preferred locations: the usable ones, and the reasons why others are not."""
 
     usable: list[str]
     refused: Mapping[str, str] = MappingProxyType({})
 
     def explain(self) -> str:
-        """Why there are executors and none can be used; empty if there are none.
+        """Return why no executor is usable, or nothing if there are none.
 
         >>> Executors([], {"executor_10.0.0.7_3": "is being decommissioned"}).explain()
         ': executor_10.0.0.7_3 is being decommissioned'
@@ -64,9 +64,9 @@ class Executors(NamedTuple):
 
 
 def known_places(spark: SparkContext) -> Executors:
-    """The executors there are now; none in local mode.
+    """Return the current executors; none in local mode.
 
-    This list alone decides where threads begin, how they are spread, and where they move.
+    This list decides where threads start, how they are spread, and when they move.
     """
     if is_local(spark):
         return Executors([])
@@ -76,14 +76,15 @@ def known_places(spark: SparkContext) -> Executors:
 
 
 def executors(spark: SparkContext) -> list[str]:
-    """The executors that run tasks now, as Spark writes them in preferred locations; empty in local mode."""
+    """Return the usable executors as preferred locations; none in local mode."""
     return known_places(spark).usable
 
 
 def wait_for_executors(spark: SparkContext, timeout: float, check: Callable[[], None] = lambda: None) -> list[str]:
-    """The executors of a session, which has none yet when it was just made; returns when no more of them come.
+    """Wait until the executors of a new session have registered, and return them.
 
-    With dynamic allocation one is asked for where there is none; the load asks for the others. `check` raises to end the waiting.
+    With dynamic allocation only the first executor is requested; the load requests the others. `check` raises to end the
+    wait.
     """
     if is_local(spark):
         return []
@@ -100,7 +101,7 @@ def wait_for_executors(spark: SparkContext, timeout: float, check: Callable[[], 
             request_executor(spark)
         if now > deadline:
             raise NoExecutorsError(
-                f"no executor of {spark.master} has registered within {timeout:.0f} s: check that the cluster is up and has "
+                f"No executor of {spark.master} has registered within {timeout:.0f} s. Check that the cluster is up and has "
                 "cores and memory to spare for this application"
                 + ("" if allocation is None else ", and that spark.dynamicAllocation.maxExecutors allows for one")
                 + found.explain()
@@ -108,7 +109,7 @@ def wait_for_executors(spark: SparkContext, timeout: float, check: Callable[[], 
         if not found.usable and now > say_at:
             say_at = now + _SAY_SECONDS
             _log.warning(
-                "%s has given no executor yet, and is waited for %.0f s more: check that it has cores and memory to spare%s",
+                "%s has provided no executor yet. Waiting %.0f s more. Check that it has free cores and memory%s",
                 *(spark.master, deadline - now, found.explain()),
             )
         check()
@@ -121,9 +122,10 @@ def wait_for_executors(spark: SparkContext, timeout: float, check: Callable[[], 
 def choose_places(
     before: Sequence[str | None], there: Sequence[str], taken: Mapping[str, int] = MappingProxyType({})
 ) -> list[str | None]:
-    """An executor for each thread: the one it has if that is there, else the one with the fewest threads.
+    """Return an executor for each thread: its own if that exists, else the one with the fewest threads.
 
-    Threads move to a newcomer only if another executor has two more than it. `taken` counts the threads of other applications.
+    A thread moves to another executor only if its own has at least two threads more. `taken` counts other applications'
+    threads.
 
     >>> choose_places([None, None, None], ["a", "b"])
     ['a', 'b', 'a']
@@ -153,14 +155,14 @@ def choose_places(
 
 
 def located(spark: SparkContext, place: str | None) -> RDD[int]:
-    """One row in one partition that prefers a place; None leaves it to Spark."""
+    """Return an RDD with one row at a preferred place. None leaves the place to Spark."""
     return spark.parallelize([0], 1) if place is None else placed_rows(spark, [place])
 
 
 def anchored(spark: SparkContext, place: str) -> RDD[int] | None:
-    """A row that is kept at its place, and lost with it; None where that cannot be.
+    """Return a row that is stored at its place and lost with it, or None if it cannot be stored.
 
-    With dynamic allocation nothing is kept: an executor that has something is never let go.
+    With dynamic allocation nothing is stored: Spark never removes an executor that stores something.
     """
     if Allocation.of(dict(spark.getConf().getAll())) is not None:
         return None

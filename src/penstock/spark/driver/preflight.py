@@ -1,4 +1,4 @@
-"""What of Spark's settings does not work with penstock, or not well: told in a sentence each, before anything starts."""
+"""Checks of Spark's settings before the start: errors for settings that cannot work, warnings for bad ones."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from penstock.errors import ConfigError
 from penstock.spark.driver.allocation import Allocation, cores_of, count_of, seconds_of
 from penstock.spark.driver.core_sharing import POOL
 
-# The versions of pyspark that penstock knows: from the first, up to but without the second; the same as in pyproject.toml.
+# The supported versions of pyspark: at least the first, below the second. The same as in pyproject.toml.
 SUPPORTED: Final = ((4, 0), (5, 0))
 
-# A thread that has tasks is asked for a sign of life after so many seconds without a turn (`client/scheduling/thread_driver.py`).
+# A thread with tasks runs an empty residency after this many idle seconds (`client/scheduling/thread_driver.py`).
 _SIGN_OF_LIFE: Final = 40.0
 _SHORTEST_LOCALITY_WAIT: Final = 10.0
-# Measured: the address space of a worker that runs a small topology with one store.
+# Measured: the address space of a worker with a small topology and one store.
 _ADDRESS_SPACE: Final = "2 to 4 GB"
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is known of Spark before the start: the settings of the session there is, or of the one that will be made."""
+    """Spark before the start: the settings of the existing session, or of the one that will be made."""
 
     settings: Mapping[str, str]
     pyspark_version: str
     spark_version: str | None = None
     session_class: str | None = None
-    """Of a session that is none of pyspark's classic ones."""
+    """The class of a session that is not one of pyspark's classic ones."""
     is_remote: bool = False
     is_stopped: bool = False
 
     def is_set(self, key: str, default: bool = False) -> bool:
-        """Whether a switch is on."""
         return self.settings.get(key, str(default)).strip().lower() == "true"
 
 
 def check_surroundings(found: Surroundings) -> list[str]:
-    """What is unwise; ConfigError where something cannot work.
+    """Return warnings. Raises ConfigError for settings that cannot work.
 
     >>> check_surroundings(Surroundings({"spark.python.worker.reuse": "false"}, "4.3.0"))
     Traceback (most recent call last):
@@ -52,7 +51,7 @@ def check_surroundings(found: Surroundings) -> list[str]:
 
 
 def check_task_cpus(cpus: int, cores: Collection[int]) -> None:
-    """ConfigError if none of the executors, which have so many cores each, can run a task of so many cores.
+    """Raise ConfigError if no executor has enough cores for one task.
 
     >>> check_task_cpus(2, [1, 1])
     Traceback (most recent call last):
@@ -71,7 +70,8 @@ def _errors(found: Surroundings) -> Iterator[str]:
     yield from _unfit_version(found)
     if not found.is_set("spark.python.worker.reuse", True):
         yield (
-            "spark.python.worker.reuse=false ends a Python worker after each task, and with it the stores a stream thread keeps "
+            "spark.python.worker.reuse=false ends a Python worker after each task, and with it the stores that a "
+            "stream thread keeps "
             "open there: set it to true, which is Spark's default"
         )
     if not found.is_set("spark.python.use.daemon", True):
@@ -81,8 +81,9 @@ def _errors(found: Surroundings) -> Iterator[str]:
         )
     if _speculates(found) and "spark.speculation.task.duration.threshold" in found.settings:
         yield (
-            "spark.speculation=true with spark.speculation.task.duration.threshold has Spark start a stream thread's turn a "
-            "second time beside the first, which is refused and fails the turn: set spark.speculation to false, or unset the "
+            "spark.speculation=true with spark.speculation.task.duration.threshold makes Spark run a residency of a "
+            "stream thread "
+            "a second time, which is refused and fails the residency: set spark.speculation to false, or unset the "
             "threshold"
         )
     yield from _unfit_cores(found)
@@ -92,21 +93,22 @@ def _errors(found: Surroundings) -> Iterator[str]:
 def _unfit_session(found: Surroundings) -> Iterator[str]:
     settings = found.settings
     if found.session_class is not None and ".connect." not in found.session_class:
-        yield f"spark is a {found.session_class}, and penstock runs on a pyspark.sql.SparkSession: give it one, or none"
+        yield f"spark is a {found.session_class}, but penstock runs on a pyspark.sql.SparkSession: pass one, or none"
     elif found.session_class or found.is_remote or "spark.remote" in settings or settings.get("spark.api.mode") == "connect":
         yield (
-            "a Spark Connect session runs no RDD jobs in this process, and stream threads are such jobs: make a classic session "
+            "a Spark Connect session cannot run RDD jobs in this process, and stream threads are such jobs: make a "
+            "classic session "
             "(spark.api.mode=classic, without spark.remote and SPARK_REMOTE) in the driver of the cluster"
         )
     if found.is_stopped:
-        yield "the SparkSession has been stopped, so nothing can run on it: give the application one that runs, or none"
+        yield "the SparkSession has been stopped, so nothing can run on it: pass a running one, or none"
 
 
 def _unfit_version(found: Surroundings) -> Iterator[str]:
     oldest, newest = SUPPORTED
     if not oldest <= _version(found.pyspark_version) < newest:
         yield (
-            f"pyspark {found.pyspark_version} is not supported: install one from {_text(oldest)} on and below {_text(newest)} "
+            f"pyspark {found.pyspark_version} is not supported: install a version from {_text(oldest)} to below {_text(newest)} "
             "(pip install penstock-streams chooses one)"
         )
 
@@ -129,8 +131,9 @@ def _unfit_allocation(found: Surroundings) -> Iterator[str]:
     allocation = Allocation.of(found.settings)
     if allocation is not None and not allocation.keeps_shuffles:
         yield (
-            "spark.dynamicAllocation.enabled=true needs a place for shuffles when executors go, or Spark does not start: set "
-            "spark.dynamicAllocation.shuffleTracking.enabled to true, or spark.shuffle.service.enabled where there is such a "
+            "spark.dynamicAllocation.enabled=true needs storage for the shuffles of removed executors, or Spark does "
+            "not start: set "
+            "spark.dynamicAllocation.shuffleTracking.enabled to true, or spark.shuffle.service.enabled if the cluster has this "
             "service"
         )
 
@@ -139,7 +142,7 @@ def _warnings(found: Surroundings) -> Iterator[str]:
     settings = found.settings
     if found.spark_version is not None and _version(found.spark_version) != _version(found.pyspark_version):
         yield (
-            f"Spark is {found.spark_version} and pyspark {found.pyspark_version}: they are made for each other only in the same "
+            f"Spark is {found.spark_version} and pyspark {found.pyspark_version}: they work together only in the same "
             "version; install the pyspark of the cluster"
         )
     if _speculates(found):
@@ -154,27 +157,28 @@ def _warnings(found: Surroundings) -> Iterator[str]:
         )
     if memory := settings.get("spark.executor.pyspark.memory"):
         yield (
-            f"spark.executor.pyspark.memory={memory} limits the address space of each Python worker, which has shared libraries, "
-            f"files and the stacks of its threads in it beside its memory: {_ADDRESS_SPACE} for a stream thread. Unset it, and "
+            f"spark.executor.pyspark.memory={memory} limits the address space of each Python worker. Beside its memory "
+            "that has shared libraries, "
+            f"files and the stacks of its threads: {_ADDRESS_SPACE} for a stream thread. Unset it, and "
             "limit the memory of executors by spark.executor.memoryOverhead"
         )
     allocation = Allocation.of(settings)
     if allocation is not None and allocation.idle_seconds <= _SIGN_OF_LIFE:
         yield (
-            f"spark.dynamicAllocation.executorIdleTimeout={settings['spark.dynamicAllocation.executorIdleTimeout']} takes "
-            "executors with open state away whenever nothing comes for so long, and their tasks are opened elsewhere: set it to "
-            f"more than {_SIGN_OF_LIFE:.0f}s, after which a stream thread gives a sign of life"
+            f"spark.dynamicAllocation.executorIdleTimeout={settings['spark.dynamicAllocation.executorIdleTimeout']} removes "
+            "executors with open state when they are idle for so long, and their tasks open elsewhere: set it to "
+            f"more than {_SIGN_OF_LIFE:.0f}s, after which a stream thread runs an empty residency"
         )
     wait = settings.get("spark.locality.wait.process", settings.get("spark.locality.wait", "3s"))
     if not _is_local(found) and settings.get("spark.master") and seconds_of(wait) < _SHORTEST_LOCALITY_WAIT:
         yield (
-            f"spark.locality.wait={wait} lets Spark try a stream thread on another executor than the one that has its state, as "
-            "soon as its own has been busy for so long, and the turn is repeated: set it to 60s"
+            f"spark.locality.wait={wait} lets Spark run a stream thread on an executor without its state as "
+            "soon as its own has been busy for so long, and the residency is repeated: set it to 60s"
         )
 
 
 def _speculates(found: Surroundings) -> bool:
-    return found.is_set("spark.speculation") and not _is_local(found)  # with a local master Spark never does
+    return found.is_set("spark.speculation") and not _is_local(found)  # Spark never speculates with a local master
 
 
 def _is_local(found: Surroundings) -> bool:
@@ -182,7 +186,7 @@ def _is_local(found: Surroundings) -> bool:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """The first two numbers.
+    """Return the first two numbers of a version.
 
     >>> _version("4.3.0.dev1")
     (4, 3)

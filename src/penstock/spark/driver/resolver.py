@@ -1,7 +1,7 @@
-"""Fetch jars from Maven Central with Spark's own resolver: no Maven, no download code of our own.
+"""Fetch jars from Maven Central with Spark's own resolver, without Maven.
 
-Runs as a program of its own (`python -m penstock.spark.driver.resolver COORDINATES FOLDER`), so that the JVM it needs for
-a few seconds does not become the JVM of the caller's Spark session. Prints one jar path a line.
+Runs as a separate program (`python -m penstock.spark.driver.resolver COORDINATES FOLDER`), so that its JVM does not become
+the JVM of the caller's Spark session. Prints one jar path per line.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ _END_SECONDS = 30.0
 
 
 def main() -> int:
-    """Print the jars of Maven coordinates and of all they need beyond Spark's own; exit 1 with the reason if one is missing."""
+    """Print the jars of Maven coordinates and their dependencies that Spark lacks. Returns 1 and prints the reason if one is
+    missing.
+    """
     coordinates, folder = sys.argv[1:3]
     gateway = start_gateway()
     try:
         jars = resolve_jars(gateway, coordinates, folder)
     except Py4JJavaError as error:
-        print(error.java_exception.getMessage(), file=sys.stderr)  # asked of the JVM, so before its end
+        print(error.java_exception.getMessage(), file=sys.stderr)  # the message comes from the JVM, so before its end
         return 1
     finally:
         end_gateway(gateway, _END_SECONDS)

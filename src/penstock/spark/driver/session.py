@@ -1,6 +1,6 @@
-"""What of Spark an application runs on, made from the config's `spark.*` keys: its context, which is all that threads need.
+"""The Spark context of an application, made from the config's `spark.*` keys. Stream threads need only the context.
 
-A SparkSession on top of it takes as long again, and is for tables only.
+A SparkSession takes as long again to make, so it is made for tables only.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS, _EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 _DAEMON, _WORKER_PATH = "spark.python.daemon.module", "spark.executorEnv.PYTHONPATH"
-# From the start of a session to its first executor: a cluster that grows with its load takes minutes for a host.
+# From the start of a session to its first executor: a growing cluster takes minutes for a new host.
 _EXECUTOR_SECONDS = 600.0
 
 _END_SECONDS = 30.0
@@ -63,47 +63,48 @@ _LOCAL_DIR, _LOCAL_DIRS = "spark.local.dir", "SPARK_LOCAL_DIRS"
 
 _NO_JVM = "JAVA_GATEWAY_EXITED"
 
-# The path of a socket has 107 bytes at most, and Spark's are named by a UUID.
+# A socket path has at most 107 bytes, and Spark names its sockets by a UUID.
 _LONGEST_FOLDER = 60
 
 
-# The JVM that penstock has started, what it was told at its start, and whether its environment keeps it on loopback.
+# The JVM that penstock started, the settings of its start, and whether it listens on loopback.
 _started: tuple[Any, frozenset[str], bool] = (None, frozenset(), False)
 
-# The JVM that runs, and where it keeps shuffles and blocks.
+# The running JVM, and its folders for shuffles and blocks.
 _scratch: tuple[Any, Sequence[ScratchFolder]] = (None, ())
 
 
 def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSession:
-    """A session with penstock's settings, under the user's own."""
+    """Make a session with penstock's settings. The given settings take precedence."""
     return session_of(make_context(application_id, settings))
 
 
 def session_of(_: SparkContext) -> SparkSession:
-    """The session on the context of this process, which there is one of: made now, where nobody has asked for it before."""
+    """Return the process's session, or make one on its context."""
     return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
 
 def make_context(application_id: str, settings: Mapping[str, Any], threads: int = 0) -> SparkContext:
-    """Make a context with penstock's settings, under the user's own, and with task slots for so many stream threads.
+    """Make a context with penstock's settings and task slots for `threads` stream threads. The given settings take
+    precedence.
 
-    What is left of a context that has ended is cleared away first.
+    A context that has ended is removed first.
     """
     global _started, _scratch
     _clear_away()
-    # Workers run this interpreter, with what is installed for it, unless told otherwise. Only spark-submit reads the setting.
+    # Workers run this interpreter by default. Only spark-submit reads the setting.
     os.environ["PYSPARK_PYTHON"] = str(settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable)
     given = {key: str(value) for key, value in settings.items() if key != _JAVA_OPTIONS}
     _leave_loopback(given)
     elsewhere = _elsewhere()
     own = own_settings(given, elsewhere, threads)
     options = {**own, **given, **_daemon({**own, **elsewhere, **given})}
-    # Log settings go to the JVM's start: Spark's own warnings come before `spark.log.level` is looked at. The user's come last.
+    # Log settings go to the JVM's start: Spark logs warnings before it reads `spark.log.level`. The user's options come last.
     wanted = str(settings.get(_JAVA_OPTIONS) or elsewhere.get(_JAVA_OPTIONS, ""))
     archive = _archive_options(wanted)
     ours = JVM_OPTIONS, f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", _temporary_folder(), archive
     options[_JAVA_OPTIONS] = " ".join(filter(None, (*ours, wanted)))
-    if own.get(_EXECUTOR_OPTIONS):  # on other hosts there may be no such file, which is left alone too
+    if own.get(_EXECUTOR_OPTIONS):  # on other hosts the file may be missing, which the JVM ignores
         options[_EXECUTOR_OPTIONS] = f"{own[_EXECUTOR_OPTIONS]} {archive}".strip()
     starts, loopback = running_gateway() is None, listens_on_loopback(given, elsewhere)
     local = _local_folders({**own, **elsewhere, **given}, starts)
@@ -129,26 +130,26 @@ def _context(conf: SparkConf) -> SparkContext:
         if _NO_JVM not in str(exc):
             raise
         raise StreamsError(
-            f"Spark's JVM did not start ({_java()}); what it wrote to standard error tells why. Spark needs a complete Java 17 "
-            "or newer, which JAVA_HOME names or the PATH has, and options that it takes"
+            f"Spark's JVM did not start ({_java()}). Its standard error has the reason. Spark needs a complete Java 17 "
+            "or newer in JAVA_HOME or on the PATH, and valid JVM options"
         ) from exc
 
 
 def _import_ahead() -> None:
-    """While the JVM starts, import what pyspark imports with its first call to it (pandas, where there is one): 0.3 s of CPU."""
-    with suppress(Exception):  # if it is missed, pyspark says so
+    """Import pyspark's late imports (pandas, if installed) while the JVM starts: 0.3 s of CPU."""
+    with suppress(Exception):  # pyspark reports a missing module itself
         importlib.import_module("pyspark.testing")
 
 
 def _clear_away() -> None:
-    """pyspark would give the session it has, even if that has ended in its JVM, or with it."""
+    """Remove a context that has ended. pyspark would return it otherwise."""
     left = None if forget_lost_jvm() else active_context()
     if left is not None and has_ended(left):
         forget_ended(left)
 
 
 def planned_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What a session that is made with these settings will have."""
+    """Return the settings that a session made from these will have."""
     given, elsewhere = {key: str(value) for key, value in settings.items()}, _elsewhere()
     return {**own_settings(given, elsewhere), **elsewhere, **given}
 
@@ -159,7 +160,7 @@ def _elsewhere() -> dict[str, str]:
 
 
 def _leave_loopback(given: Mapping[str, str]) -> None:
-    """A JVM that was started for a local master cannot be reached by executors: for another master one is started anew."""
+    """End a JVM that listens on loopback before another master is used: executors could not reach it."""
     gateway, _, loopback = _started
     idle = running_gateway() is gateway is not None and active_context() is None
     if idle and loopback and not is_local_master(given.get("spark.master", "local")):
@@ -167,10 +168,10 @@ def _leave_loopback(given: Mapping[str, str]) -> None:
 
 
 def _local_folders(known: Mapping[str, str], starts: bool) -> Sequence[ScratchFolder]:
-    """Folders for shuffles and blocks that only this user can read, inside those that are configured; none where Spark decides.
+    """Make folders for shuffles and blocks that only this user can read, inside the configured ones. Empty if Spark decides.
 
-    Spark makes its own folders with the rights that the umask leaves, so other users of the host could read records. A JVM keeps
-    the folders that it began with. On a cluster the hosts' folders are for its administrator.
+    Spark's own folders get the umask's rights, so other users of the host could read records. A JVM keeps its folders. On a
+    cluster the administrator is responsible for the hosts' folders.
     """
     if not starts and running_gateway() is _scratch[0]:
         return _scratch[1]
@@ -183,25 +184,25 @@ def _local_folders(known: Mapping[str, str], starts: bool) -> Sequence[ScratchFo
         return [ScratchFolder("penstock-spark-", parent.strip()) for parent in parents]
     except OSError as exc:
         _log.warning(
-            "Spark's local folders are not kept from other users of this host: no folder can be made in %s (%s)",
+            "Spark's local folders are readable by other users of this host: making a folder in %s failed (%s)",
             *(",".join(parents), exc.strerror or exc),
         )
         return ()
 
 
 def _temporary_folder() -> str:
-    """A JVM takes no notice of TMPDIR, so that it is told; not of one in which the path of a socket would be too long."""
+    """Return the JVM option for TMPDIR, which a JVM ignores. Empty if socket paths in it would be too long."""
     folder = tempfile.gettempdir()
     return f'"-Djava.io.tmpdir={folder}"' if len(os.fsencode(folder)) <= _LONGEST_FOLDER else ""
 
 
 def _java() -> Path:
-    """What Spark starts."""
+    """Return the path of the Java that Spark starts."""
     return Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else Path(shutil.which("java") or "java")
 
 
 def class_archive() -> Path:
-    """Where an archive of the classes of this Spark for this Java is, if there is one (`class_archive.py`)."""
+    """Return the path of the class archive for this Spark and this Java (`spark/driver/class_archive.py`)."""
     home = spark_home()
     jars = Path(home, "jars")
     changed = int(jars.stat().st_mtime) if jars.is_dir() else 0  # images keep whole seconds
@@ -210,14 +211,14 @@ def class_archive() -> Path:
 
 
 def takes_archive(options: str) -> bool:
-    """Whether options of a JVM do not say what is to be done about shared classes."""
+    """Return True if the JVM options do not configure class data sharing."""
     return not any(option in options for option in ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xshare"))
 
 
 def _archive_options(wanted: str) -> str:
-    """Have the JVM use the archive of its classes, where there is one that only this user can have written.
+    """Return the options to use the class archive, if it exists and only this user can write it.
 
-    One that does not fit, since the class path is another, is left alone without a word.
+    A JVM silently ignores an archive for another class path.
     """
     if not takes_archive(wanted):
         return ""
@@ -233,7 +234,7 @@ def _archive_options(wanted: str) -> str:
 
 @contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Variables for a process that is started meanwhile."""
+    """Set environment variables for a process that is started inside."""
     before = {name: os.environ.pop(name, None) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -246,7 +247,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def _daemon(known: Mapping[str, str]) -> dict[str, str]:
-    """On this machine workers run what is installed here, and can be forked with it imported; elsewhere nobody knows."""
+    """Return settings that fork workers with imported modules. Only with a local master, which runs what is installed here."""
     is_here = known["spark.master"].startswith("local")
     if not is_here or os.environ["PYSPARK_PYTHON"] != sys.executable or _DAEMON in known:
         return {}
@@ -255,9 +256,9 @@ def _daemon(known: Mapping[str, str]) -> dict[str, str]:
 
 
 def threads_of(context: SparkContext, wanted: int | None = None, tasks: int = 1, check: Callable[[], None] = lambda: None) -> int:
-    """As many threads as wanted, or as Spark runs tasks at a time; returns when the context has executors to put them on.
+    """Return `wanted`, or the number of Spark's task slots, after the executors have registered.
 
-    With dynamic allocation that is what it can come to, and no more than there are tasks. `check` raises to end the waiting.
+    With dynamic allocation it is the largest possible number, at most the number of tasks. `check` raises to end the wait.
     """
     there = wait_for_executors(context, _EXECUTOR_SECONDS, check)
     settings = dict(context.getConf().getAll())
@@ -268,8 +269,8 @@ def threads_of(context: SparkContext, wanted: int | None = None, tasks: int = 1,
         slots = max(1, int(context.defaultParallelism) // cpus)
         if wanted is not None and wanted > slots:
             _log.warning(
-                "num.stream.threads is %d, and Spark runs %d tasks at a time: a stream thread that waits for a task slot stands "
-                "still for up to two seconds. Set spark.master to local[%d] when the session is made, or use executors with more "
+                "num.stream.threads is %d, but Spark runs %d tasks at a time. A stream thread that waits for a task slot is idle "
+                "for up to two seconds. Set spark.master to local[%d] when the session is made, or use executors with more "
                 "cores",
                 *(wanted, slots, wanted),
             )
@@ -277,22 +278,22 @@ def threads_of(context: SparkContext, wanted: int | None = None, tasks: int = 1,
     cores = cores_of(settings) or max(_executor_cores(context), default=1)
     threads = allocation.threads(cores // cpus, tasks) if wanted is None else wanted
     _log.info(
-        "dynamic allocation: %d stream threads begin on %d executors, and Spark asks for more while their turns wait for a core; "
-        "set num.stream.threads or spark.dynamicAllocation.maxExecutors for another number of threads, "
-        "spark.dynamicAllocation.minExecutors for executors that always stay",
+        "Dynamic allocation: %d stream threads start on %d executors, and Spark adds more while threads wait for a core. "
+        "Set num.stream.threads or spark.dynamicAllocation.maxExecutors for another number of threads, "
+        "spark.dynamicAllocation.minExecutors for permanent executors",
         *(threads, len(there)),
     )
     return threads
 
 
 def _executor_cores(context: SparkContext) -> list[int]:
-    """How many cores each executor has."""
+    """Return the number of cores of each executor."""
     return [executor.cores for executor in known_executors(context).values()]
 
 
 @contextmanager
 def quiet_jvm(log: Path) -> Iterator[None]:
-    """A JVM started meanwhile writes its standard error to a file: it has things to say that no setting keeps back."""
+    """Redirect standard error of a JVM started inside to a file: some of its messages cannot be disabled."""
     terminal = os.dup(2)
     with log.open("ab") as file:
         os.dup2(file.fileno(), 2)
@@ -304,21 +305,21 @@ def quiet_jvm(log: Path) -> Iterator[None]:
 
 
 def end_session(spark: SparkSession) -> None:
-    """Stop a session and its JVM, so that nothing of it is left when this returns."""
+    """Stop a session and its JVM, and wait until both have ended."""
     spark.stop()
     if running_gateway() is not None:
         _end_jvm(running_gateway())
 
 
 def _end_jvm_at_exit(gateway: Any, process_id: int) -> None:
-    """Outlive the JVM, unless it is still in use: then all ends at once, and nobody is to hear of it."""
+    """End the JVM at exit, unless a context still uses it: then the JVM ends with the process."""
     if os.getpid() == process_id and active_context() is None:
         with suppress(Exception):
             _end_jvm(gateway)
 
 
 def _end_jvm(gateway: Any) -> None:
-    """End a JVM that this process has started, and wait: at its end it deletes its folders. Twice is fine."""
+    """End a JVM that this process started, and wait until it has deleted its folders. A second call does nothing."""
     global _scratch
     forget_gateway(gateway)
     end_gateway(gateway, _END_SECONDS)

@@ -1,6 +1,7 @@
-"""What penstock sets in a SparkSession that it makes: only what nobody has set.
+"""The settings that penstock adds to a SparkSession that it makes.
 
-From the weakest: penstock's own settings, those of `spark-defaults.conf` and of `spark-submit`, the application's `spark.*` keys.
+In order of precedence, weakest first: penstock's settings, `spark-defaults.conf` and `spark-submit`, the application's
+`spark.*` keys.
 """
 
 from __future__ import annotations
@@ -19,25 +20,26 @@ from penstock.spark.internals import connect_to_jvm, running_gateway, spark_home
 
 LOOPBACK: Final = "127.0.0.1"
 
-# The JVM hands out tasks; Python does the work. Its second compiler costs as much as all the rest of it in the
-# first minutes: 39 -> 20 s of CPU for starting and 100 shuffles.
+# The JVM only schedules tasks; Python does the work. Its second compiler costs as much CPU as everything else in the first
+# minutes: 39 -> 20 s for starting and 100 shuffles.
 JVM_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
 
 _DEFAULTS: Final = {
     "spark.master": "local[*]",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.python.unix.domain.socket.enabled": "true",  # halves the cost of a Python task: 136 -> 72 ms for four
-    "spark.locality.wait": "60s",  # a thread's state is on its executor: wait for a core there; a lost one is not waited for
+    "spark.python.unix.domain.socket.enabled": "true",  # halves the cost of a Python task: 136 -> 72 ms for four tasks
+    # a thread's state is on its executor, so wait for a core there; Spark does not wait for a lost executor
+    "spark.locality.wait": "60s",
     "spark.executor.extraJavaOptions": JVM_OPTIONS,
-    "spark.speculation": "false",  # a second attempt beside the first would only be refused
-    "spark.broadcast.blockSize": "256k",  # every job broadcasts some KB of its own, for which Spark clears a block of 4 MB
+    "spark.speculation": "false",  # a second attempt would only be refused
+    "spark.broadcast.blockSize": "256k",  # each job broadcasts a few KB, for which Spark clears a block of 4 MB
     "spark.sql.shuffle.partitions": "4",
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.ui.retainedJobs": "200",
     "spark.ui.retainedStages": "200",
     "spark.ui.retainedTasks": "1000",
-    # Spark's own (secret, password, token, access key) would show the rest in its UI and its event log.
+    # Spark's default (secret, password, token, access key) would show other secrets in its UI and event log.
     "spark.redaction.regex": "(?i)secret|passw|passphrase|token|credential|jaas|assertion"
     "|(access|api|account|private|storage|encryption|signing)[._-]?key",
 }
@@ -48,7 +50,7 @@ _PROPERTY: Final = re.compile(r"\s*([^\s=:#!][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*?)\s*
 
 
 def is_local_master(master: str) -> bool:
-    """Whether all of Spark is in the driver's JVM.
+    """Return True if all of Spark runs in the driver's JVM.
 
     >>> is_local_master("local[*]"), is_local_master("local-cluster[2,1,1024]"), is_local_master("spark://host:7077")
     (True, False, False)
@@ -57,13 +59,13 @@ def is_local_master(master: str) -> bool:
 
 
 def own_settings(given: Mapping[str, str], elsewhere: Mapping[str, str], threads: int = 0) -> dict[str, str]:
-    """Return what penstock sets besides the application's own keys and those of elsewhere.
+    """Return penstock's settings for keys that neither the application nor `elsewhere` sets.
 
-    A resident stream thread occupies one task slot of Spark. With more stream threads than cores, a local master has one slot for
-    each: the operating system shares the cores, as it does between the threads of Kafka Streams.
+    A resident stream thread occupies one task slot. With more stream threads than cores, a local master gets one slot for
+    each, and the operating system shares the cores, as with Kafka Streams' threads.
 
-    With a local master nobody comes from outside, so Spark listens on loopback alone, and asks for a secret that it makes itself.
-    On a cluster the addresses are the network's business, and all processes would have to know the secret.
+    With a local master, Spark listens on loopback only and generates a secret. On a cluster, addresses and secrets are the
+    administrator's choice.
     """
     found = {key: value for key, value in _DEFAULTS.items() if key not in elsewhere}
     if "spark.master" in found and threads > (os.cpu_count() or 1):
@@ -77,13 +79,15 @@ def own_settings(given: Mapping[str, str], elsewhere: Mapping[str, str], threads
 
 
 def listens_on_loopback(given: Mapping[str, str], elsewhere: Mapping[str, str]) -> bool:
-    """Whether Spark is to listen on loopback: its master is local, and nobody has named an address."""
+    """Return True if Spark should listen on loopback: the master is local and no address is configured."""
     known = {**_DEFAULTS, **elsewhere, **given}
     return is_local_master(known["spark.master"]) and not ({*_ADDRESSES} & {*known}) and "SPARK_LOCAL_IP" not in os.environ
 
 
 def settings_elsewhere(passed_by_us: frozenset[str]) -> dict[str, str]:
-    """What `spark-submit` or `spark-defaults.conf` set; `passed_by_us` is what a JVM of ours that still runs was started with."""
+    """Return the settings of `spark-submit` or `spark-defaults.conf`. `passed_by_us` are the options of a JVM that penstock
+    started.
+    """
     if running_gateway() is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         connect_to_jvm()
         return {key: value for key, value in SparkConf().getAll() if key not in passed_by_us}
@@ -91,7 +95,7 @@ def settings_elsewhere(passed_by_us: frozenset[str]) -> dict[str, str]:
 
 
 def _settings_of_next_start() -> dict[str, str]:
-    """What `spark-submit`, which starts the JVM, will find."""
+    """Return the settings that `spark-submit` will read when it starts the JVM."""
     folder = os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME") or spark_home()) / "conf"
     file = Path(folder) / "spark-defaults.conf"
     found = {}
@@ -108,7 +112,7 @@ def _settings_of_next_start() -> dict[str, str]:
 
 
 def read_properties(file: Path) -> dict[str, str]:
-    """The entries of a file such as `spark-defaults.conf`; none where there is no such file."""
+    """Return the entries of a properties file such as `spark-defaults.conf`; none if it does not exist."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError:

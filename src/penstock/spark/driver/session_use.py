@@ -1,14 +1,14 @@
-"""Whose session an application runs on, and who ends it.
+"""The Spark session of an application, and who ends it.
 
-| the application finds | it takes | at its end the session |
+| the application finds | it uses | when it closes, the session |
 |---|---|---|
-| a session that it was given | that one, as it is | goes on |
-| a session of the user's in this process | that one, as it is | goes on |
-| a session that another application has had made | that one, as it is | goes on with the other, and ends with the last of them |
-| none | a new one, with the settings of its config | ends with it, or with the last that has joined it |
+| a session passed by the user | that one, unchanged | stays open |
+| an active session of the user in this process | that one, unchanged | stays open |
+| a session made for another application | that one, unchanged | stays open for the other, and ends with the last of them |
+| none | a new one, with the settings of its config | ends with it, or with the last application that shares it |
 
-A session that was made here and has ended by itself, mostly because its JVM has died, is made anew by the first application that
-notices, and the others join it. One of the user's is the user's to make again; one that somebody has stopped was meant to end.
+If a session made here ends by itself, usually because its JVM has died, the first application that notices makes a new one,
+and the others share it. A user's session is not made again, nor one that was stopped.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from penstock.spark.internals import active_context, can_start_jvm, forget_lost_
 
 _log = logging.getLogger(__name__)
 
-# The application's own business on any session.
+# The application's own settings on any session.
 _OURS = frozenset({POOL})
 
 
 @dataclass
 class _Made:
-    """A context that was made here: what for, with which settings and threads, and how many applications use it."""
+    """A context made here, with its application, settings, threads and number of users."""
 
     context: SparkContext
     application_id: str
@@ -53,9 +53,9 @@ _made: _Made | None = None
 
 
 class SessionUse:
-    """What there is of Spark, for as long as an application needs it; `made` where it was made here.
+    """The Spark context of an application for its life. `made` is set if it was made here.
 
-    Threads need the context only. A session on it is made for who asks for tables: that takes as long as all the rest of Spark.
+    Threads need only the context. The session is made when tables are requested, because that takes as long as the context.
     """
 
     def __init__(self, context: SparkContext, session: SparkSession | None = None, made: _Made | None = None) -> None:
@@ -65,19 +65,19 @@ class SessionUse:
 
     @property
     def session(self) -> SparkSession:
-        """The session that was given or found, or one on the context that was made here."""
+        """The given or found session, or one on the context that was made here."""
         return session_of(self.context) if self._session is None else self._session
 
     @property
     def is_renewable(self) -> bool:
-        """Whether the context was made here, for this application or for one it shares it with, and nobody has stopped it."""
+        """True if the context was made here and was not stopped."""
         return self._made is not None and not was_stopped(self.context)
 
     def renew(self) -> bool:
-        """Take another context in the place of one that was made here and has ended by itself, with the same settings.
+        """Replace a context that was made here and has ended by itself, with the same settings.
 
-        False where it was the user's, somebody has stopped it, or no JVM can be started for another: it stays as it is. Where the
-        new one cannot be made now, what Spark says is raised, and it may be tried again.
+        Returns False if it is the user's, was stopped, or no JVM can be started. If the new one cannot be made now, Spark's
+        error is raised, and the call may be repeated.
         """
         with _lock:
             made = self._made
@@ -91,7 +91,7 @@ class SessionUse:
             return True
 
     def archive_classes(self) -> None:
-        """Have the next start take less time: where the context was made here, its classes are archived in the background."""
+        """Archive Spark's classes in the background for a faster next start, if the context was made here."""
         with _lock:
             made = self._made
             if made is not None and made.archive is None and may_be_made(dict(self.context.getConf().getAll())):
@@ -99,7 +99,7 @@ class SessionUse:
                 made.archive.start()
 
     def release(self) -> None:
-        """The application needs it no more; twice is fine."""
+        """Release the session. A second call does nothing."""
         with _lock:
             made, self._made = self._made, None
             if made is not None:
@@ -107,7 +107,7 @@ class SessionUse:
 
 
 def check_session(settings: Mapping[str, str], given: Any = None) -> None:
-    """Say what does not work with penstock, before anything is started or made: ConfigError; what is unwise is a warning."""
+    """Check Spark's settings before the start. Raises ConfigError for settings that cannot work, logs a warning for bad ones."""
     for warning in check_surroundings(_surroundings(settings, given)):
         _log.warning("%s", warning)
 
@@ -117,7 +117,7 @@ def take_session(
 ) -> SessionUse:
     """Return the session for an application with these `spark.*` keys and so many stream threads.
 
-    A session that exists already is not changed.
+    An existing session is not changed.
     """
     with _lock:
         return SessionUse(*_take(application_id, settings, given, threads))
@@ -150,7 +150,7 @@ def _take(
 def _leave(made: _Made) -> None:
     global _made
     if _made is not made:
-        return  # it has ended under the application, and another may have been made since
+        return  # it ended under the application, and another may exist now
     made.users -= 1
     if made.users == 0:
         _made = None
@@ -161,13 +161,13 @@ def _leave(made: _Made) -> None:
 
 
 def active_session() -> SparkSession | None:
-    """The session there is in this process; None where there is none. Nothing is set in it."""
+    """Return the process's session, or None. Its settings are not changed."""
     context = _active_context()
     return None if context is None else session_of(context)
 
 
 def _active_context() -> SparkContext | None:
-    forget_lost_jvm()  # or Spark's settings would be looked for there
+    forget_lost_jvm()  # otherwise Spark's settings would be read from the lost JVM
     context = active_context()
     return None if has_ended(context) else context
 
@@ -192,7 +192,7 @@ def _tell_without_effect(context: SparkContext, settings: Mapping[str, str]) -> 
     without = sorted(key for key, value in settings.items() if key not in _OURS and there.get(key) != str(value))
     if without:
         _log.warning(
-            "the application runs on a session that was there before, as it is: %s of its config %s no effect. Set %s when the "
+            "The application runs on an existing session, unchanged: %s of its config %s no effect. Set %s when the "
             "session is made",
             *(", ".join(without), *(("has", "it") if len(without) == 1 else ("have", "them"))),
         )

@@ -1,6 +1,6 @@
-"""The stream threads of an application on Spark: each residency of a thread is a Spark job in the thread's own worker process.
+"""The stream threads of an application on Spark. A residency is a Spark job in the thread's own worker process.
 
-Nothing here waits: what is asked for is a future, so that each thread goes at its own pace.
+Nothing here waits: requests return futures, so that threads do not delay each other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weakref import WeakSet
 from pyspark import SparkContext
 from pyspark.core.broadcast import Broadcast
 
-from penstock.ids import TaskId
+from penstock.ids import TaskId, TopicPartition
 from penstock.operators.joins.lookup_table import PackedTable
 from penstock.spark.driver.allocation import Allocation, count_of, request_executor
 from penstock.spark.driver.core_sharing import POOL, CoreWaits
@@ -55,10 +55,10 @@ from penstock.state.directory import site_here
 
 _log = logging.getLogger(__name__)
 
-# The time that a thread has to close.
+# Limit for closing a thread.
 _RESTART_SECONDS = 10.0
 
-# From a new session to its first executor, in the place of one that has ended.
+# From a new session, which replaces one that has ended, to its first executor.
 _RENEW_SECONDS = 60.0
 
 
@@ -68,13 +68,13 @@ _OURS = frozenset(
 _BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
 
 
-# The stream threads of all applications of this process: applications of one session share its executors.
+# The stream threads of all applications in this process: applications of one session share its executors.
 _ALL: WeakSet[SparkThreads] = WeakSet()
 _CHOOSING = threading.Lock()
 
 
 class SparkThreads:
-    """The stream threads of one application on one Spark session."""
+    """Submits the residencies of an application's stream threads to Spark."""
 
     def __init__(self, spark: SparkContext, application: Application, names: Sequence[str]) -> None:
         self._spark = spark
@@ -82,7 +82,7 @@ class SparkThreads:
         self._packed = packed(application)
         self._pool = application.config.spark_configs.get(POOL)
         self.is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
-        """Whether Spark adds and removes executors by itself (dynamic allocation)."""
+        """True if Spark adds and removes executors (dynamic allocation)."""
         self._empty: set[int] = set()
         self._tables: Mapping[str, PackedTable] = {}
         self._broadcast: Broadcast[Mapping[str, PackedTable]] | None = None
@@ -94,11 +94,11 @@ class SparkThreads:
         )
         self.workers: dict[int, ThreadWorker] = {}
         self.working: frozenset[int] = frozenset()
-        """The threads that have tasks, or are to have some."""
+        """The threads that have tasks or are about to get some."""
         self.refusals: Mapping[int, str] = {}
-        """The threads whose executors get no more tasks from Spark, and why; as of the last look at the executors."""
+        """The threads whose executors get no more tasks from Spark, with the reason, as of the last check."""
         self._planned: dict[int, str | None] = {}
-        """Where threads are about to go."""
+        """The executors to which threads are about to move."""
         self._make_workers(dict(enumerate(names)), executors(self._spark))
         _ALL.add(self)
         self.updaters = StateUpdaters(self._spark, application, self._packed)
@@ -115,7 +115,7 @@ class SparkThreads:
 
     @property
     def jvm_pid(self) -> int | None:
-        """The process of the driver's JVM; None where others have started it."""
+        """The process id of the driver's JVM, or None if penstock did not start it."""
         return jvm_pid(self._spark)
 
     def _make_workers(self, names: Mapping[int, str], there: Sequence[str]) -> None:
@@ -131,15 +131,15 @@ class SparkThreads:
             self.workers = made
 
     def _others(self) -> list[SparkThreads]:
-        """The other applications of the session."""
+        """Return the stream threads of the session's other applications."""
         return [other for other in list(_ALL) if other is not self and other.is_on(self._spark)]
 
     def is_on(self, spark: SparkContext) -> bool:
-        """Whether this is the context on which the threads run."""
+        """Return True if the threads run on this context."""
         return spark is self._spark
 
     def _taken(self) -> Counter[str]:
-        """The number of stream threads of other applications on each executor, those that are about to start included."""
+        """Count other applications' stream threads on each executor, including those that are about to start."""
         places = [
             other._planned.get(index, worker.executor) for other in self._others() for index, worker in other.workers.items()
         ]
@@ -147,7 +147,7 @@ class SparkThreads:
 
     @property
     def neighbours(self) -> Counter[int]:
-        """How many threads of other applications have tasks on the executor of each thread."""
+        """The number of other applications' working threads on the executor of each thread."""
         busy = Counter(
             other.workers[index].executor for other in self._others() for index in other.working if index in other.workers
         )
@@ -157,14 +157,14 @@ class SparkThreads:
         return ThreadWorker(self._spark, name, place, f"{self._application.config['application.id']}-{index + 1}", self._pool)
 
     def add_thread(self, index: int, name: str) -> None:
-        """One more thread, on the executor with the fewest; it owns nothing before it is opened."""
+        """Add a thread on the executor with the fewest. It opens nothing yet."""
         with _CHOOSING:
             before = [*(worker.executor for worker in self.workers.values()), None]
             places = choose_places(before, executors(self._spark), self._taken())
             self.workers = {**self.workers, index: self._worker(index, name, places[-1])}
 
     def take_thread(self, index: int) -> ThreadWorker:
-        """Take a thread out of the spark_threads; whoever does that ends it, with `end_thread`."""
+        """Remove a thread and return its worker. The caller must end it with `end_thread`."""
         worker = self.workers[index]
         self.workers = {i: other for i, other in self.workers.items() if i != index}
         self._answered.pop(index, None)
@@ -172,9 +172,10 @@ class SparkThreads:
         return worker
 
     def pass_on(self, index: int, successor: int, name: str) -> Future[bytes]:
-        """Put a new thread in the place of one, under another name, in the same worker; done when it has closed what it had open.
+        """Replace a thread by a new one with another name in the same worker. The future is done when the old tasks are
+        closed.
 
-        A worker of its own would have to be started and to import everything, at the cost of all who run beside it.
+        A new worker would have to start and import everything, which slows all other threads of the machine.
         """
         worker = self.take_thread(index)
         closing = self._submit_close(index, worker)
@@ -183,13 +184,13 @@ class SparkThreads:
         return closing
 
     def end_thread(self, index: int, worker: ThreadWorker, timeout: float = _RESTART_SECONDS) -> None:
-        """Close what a thread keeps open, then the thread; waits for that."""
-        with suppress(Exception):  # a worker that is gone has nothing left to close
+        """Close the open tasks of a removed thread, then its worker, and wait."""
+        with suppress(Exception):  # a worker that has died has nothing to close
             self._submit_close(index, worker).result(timeout)
         close_workers([worker], timeout)
 
     def replace_application(self, application: Application) -> None:
-        """Run another plan: threads open it anew, and close what they had of the old one."""
+        """Use another application plan. Threads close the old one and open this one."""
         self._application = application
         self._packed = packed(application)
         self._empty.clear()
@@ -197,13 +198,13 @@ class SparkThreads:
 
     @property
     def hosts(self) -> dict[int, str]:
-        """The host of each thread; all the same where there is only one machine."""
+        """The host of each thread. The empty string if there is only one machine."""
         return {index: "" if worker.executor is None else host_of(worker.executor) for index, worker in self.workers.items()}
 
     def place_thread(self, index: int) -> bool:
-        """See to it that a thread has an executor that lives, before it is opened; whether it has another one than before.
+        """Ensure that a thread has a live executor. Returns True if its executor changed.
 
-        NoExecutorsError where there is none, SessionStoppedError where nothing lives any more.
+        Raises NoExecutorsError if there is none, SessionStoppedError if the session has ended.
         """
         if self.has_ended:
             raise SessionStoppedError
@@ -212,14 +213,12 @@ class SparkThreads:
         worker = self.workers[index]
         try:
             found = known_places(self._spark)
-        except UNANSWERED as exc:  # it has ended since it was asked
+        except UNANSWERED as exc:  # the session has ended since the check
             raise SessionStoppedError from exc
         if not found.usable:
             if self.is_elastic:
                 request_executor(self._spark)
-            raise NoExecutorsError(
-                f"{self._spark.master} gives the application no executor now, where {worker.name} could run{found.explain()}"
-            )
+            raise NoExecutorsError(f"{self._spark.master} currently has no executor for {worker.name}{found.explain()}")
         if worker.executor in found.usable:
             return False
         with _CHOOSING:
@@ -229,23 +228,22 @@ class SparkThreads:
         return True
 
     def is_alive(self, index: int) -> bool:
-        """Whether the executor of a thread is there and runs tasks; one whose session does not answer may be."""
+        """Return True if the thread's executor runs tasks, also if the session does not answer."""
         try:
             return is_local(self._spark) or self.workers[index].executor in executors(self._spark)
         except UNANSWERED:
             return True
 
     def lost_threads(self) -> dict[int, str]:
-        """The threads whose executors are gone, with those; quick to ask, however many executors there are.
+        """Return the threads whose executors are lost, with these executors. Fast for any number of executors.
 
-        What ran there is cancelled: Spark would try it four times on the executors that are left, each of which takes a core from
-        those who work there, for a tenth of a second or two. None where the session does not answer: its end is noticed as such
-        (`check_session`), and there may be another one by the time that this is heard of.
+        Their jobs are cancelled: Spark would retry them four times on other executors, and take a core for 0.1 to 0.2 s each.
+        Empty if the session does not answer: `check_session` notices its end.
         """
         try:
             return self._cancel_lost()
         except UNANSWERED as exc:
-            _log.debug("which executors are gone cannot be told: %s", exc)
+            _log.debug("Asking Spark for lost executors failed: %s", exc)
             return {}
 
     def _cancel_lost(self) -> dict[int, str]:
@@ -262,16 +260,16 @@ class SparkThreads:
         return lost
 
     def better_places(self) -> dict[int, str | None]:
-        """The threads that should be elsewhere: their executor gets no more tasks, or another executor is less crowded.
+        """Return the threads that should move: their executor gets no more tasks, or another one has fewer threads.
 
-        SessionStoppedError where nothing lives any more.
+        Raises SessionStoppedError if the session has ended.
         """
         if self.has_ended:
             raise SessionStoppedError
         try:
             found = known_places(self._spark)
         except UNANSWERED as exc:
-            _log.debug("where threads should be cannot be told: %s", exc)
+            _log.debug("Asking Spark for executors failed: %s", exc)
             return {}
         with _CHOOSING:
             before = {index: worker.executor for index, worker in self.workers.items()}
@@ -285,7 +283,7 @@ class SparkThreads:
             return dict(self._planned)
 
     def slots(self) -> int:
-        """How many tasks the executors run at a time that there are now; 0 in local mode, and if the session does not answer."""
+        """Return the number of task slots of the current executors. 0 in local mode or if the session does not answer."""
         if is_local(self._spark):
             return 0
         cpus = count_of(dict(self._spark.getConf().getAll()), "spark.task.cpus", 1)
@@ -295,7 +293,7 @@ class SparkThreads:
             return 0
 
     def move_thread(self, index: int, place: str | None) -> None:
-        """Have the next jobs of a thread run on another executor."""
+        """Run the next jobs of a thread on another executor."""
         worker = self.workers[index]
         if worker.executor == place:
             return
@@ -306,9 +304,9 @@ class SparkThreads:
         self.refusals = {other: why for other, why in self.refusals.items() if other != index}
 
     def close_worker(self, index: int) -> bool:
-        """Have the worker of a thread close what it has open, once its residency is over; returns whether it has.
+        """Close the open tasks of a thread's worker after its residency. Returns True if it did.
 
-        The worker is asked over its own connection: an executor that is being decommissioned or is excluded gets no Spark task.
+        The worker is asked over its own connection: a decommissioned or excluded executor gets no Spark task.
         """
         address = self.query_address(index)
         return address is not None and ask_to_close(address, self._application)
@@ -330,11 +328,12 @@ class SparkThreads:
         commit_seconds: float,
         max_records: int,
         drains: bool = False,
+        until: Mapping[TopicPartition, int] | None = None,
     ) -> Future[ThreadReport]:
-        """Run a residency of a thread; the future is its last report.
+        """Run a residency of a thread. The future has its last report.
 
-        With dynamic allocation a thread that has nothing, and is to have nothing, is not asked: it would keep an executor, or
-        have Spark ask for one. Its worker may be gone with its executor, but has left nothing open.
+        With dynamic allocation a thread without tasks runs no residency: it would keep an executor, or make Spark add one.
+        Its worker may be gone with its executor, but has nothing open.
         """
         if self.is_elastic and not tasks and not seconds and thread in self._empty:
             nothing: Future[ThreadReport] = Future()
@@ -352,6 +351,7 @@ class SparkThreads:
             commit_seconds,
             max_records,
             drains,
+            until,
             self._packed,
             found.executor,
             self._broadcast,
@@ -373,37 +373,38 @@ class SparkThreads:
             self._sockets.add(Path(report.query_address))
 
     def answer(self, residency: Future[ThreadReport]) -> ThreadReport:
-        """The last report of a residency; if its job failed as a whole (a worker or an executor died), the thread is lost."""
+        """Return the last report of a residency. If its job failed as a whole (a worker or executor died), the thread is
+        lost.
+        """
         try:
             return residency.result(0)
         except Exception as exc:  # noqa: BLE001 - Spark reports a dead worker as one of many exceptions
             return ThreadReport("gone", lost=True, failure=self.failure(exc))
 
     def failure(self, error: BaseException) -> Failure:
-        """What it means that a job has failed as a whole."""
+        """Return the failure for a job that failed as a whole."""
         text = str(error) or type(error).__name__
         return Failure("SessionStopped", text, text) if has_ended(self._spark) else _failure_of_job(text, self._spark.pythonExec)
 
     @property
     def application(self) -> Application:
-        """What the threads run."""
         return self._application
 
     def is_on_this_host(self, thread: int) -> bool:
-        """Whether the files of a thread are on the driver's host."""
+        """Return True if the thread's files are on the driver's host."""
         return self.workers[thread].executor is None or self.site_of(thread) == site_here()
 
     def site_of(self, thread: int) -> str:
-        """Where the files of a thread are, as `site_here` names it there; empty while it is not known."""
+        """Return the host of a thread's files in the form of `site_here`. Empty while unknown."""
         answer = self._answered.get(thread)
         return "" if answer is None else answer.site
 
     def thread_on(self, host: str) -> int | None:
-        """A thread on a host; None where there is none."""
+        """Return a thread on a host, or None."""
         return next((index for index, found in self.hosts.items() if found == host), None)
 
     def query_address(self, thread: int) -> str | tuple[str, int] | None:
-        """Where a thread answers readers; None while it is not open."""
+        """Return the address at which a thread answers queries, or None while it is not open."""
         answer, executor = self._answered.get(thread), self.workers[thread].executor
         if answer is None or answer.query_address is None:
             return None
@@ -412,44 +413,43 @@ class SparkThreads:
         return "localhost" if executor is None else split_place(executor)[0], answer.query_address
 
     def doing(self, thread: int) -> str | None:
-        """What a thread's thread does now, also in the midst of a turn, as a sentence for the log.
+        """Return a sentence for the log about what a thread currently does, also during a batch.
 
-        None where it does not tell within two seconds: it is being opened for the first time, is gone, or code that is not Python
-        keeps all of it busy.
+        None if it does not answer within two seconds: it is starting, it has died, or native code blocks it.
         """
         address = self.query_address(thread)
         told = None if address is None else ask_doing(address, self._application)
         return None if told is None else str(told)
 
     def call_back(self, thread: int, residency: int) -> bool:
-        """Have a resident thread leave its Spark task between two batches; whether it has heard it. Waits for that."""
+        """Ask a resident thread to end its residency after the current batch. Waits for the answer; True if it was received."""
         address = self.query_address(thread)
         return address is not None and ask_to_leave(address, self._application, residency)
 
     def report(self, thread: int, residency: int) -> ThreadReport | None:
-        """What a resident thread has done since its last report; None if it does not answer. Waits for that."""
+        """Return a resident thread's report since the last one, or None if it does not answer. Waits for the answer."""
         address = self.query_address(thread)
         return None if address is None else ask_report(address, self._application, residency)
 
     def cancel(self, thread: int, reason: str) -> None:
-        """End the job that runs in a thread, with its thread: see `ThreadWorker.cancel`. Its tasks have to be opened again."""
+        """Cancel the running job of a thread and end its worker (see `ThreadWorker.cancel`). Its tasks must be opened again."""
         self.workers[thread].cancel(reason)
 
     def check_session(self) -> None:
-        """SessionStoppedError where the session was stopped here or its JVM is gone: asks nobody, so that it costs nothing.
+        """Raise SessionStoppedError if the session was stopped here or its JVM is gone, without a request to Spark.
 
-        That a session has ended by itself in a JVM that lives shows when something is asked of it (`has_ended`).
+        `has_ended` also detects a session that has ended by itself in a live JVM.
         """
         if is_cut_off(self._spark):
             raise SessionStoppedError
 
     @property
     def has_ended(self) -> bool:
-        """Whether the session has ended, by whatever: nothing can be asked of threads any more."""
+        """True if the session has ended for any reason."""
         return has_ended(self._spark)
 
     def forsake(self) -> None:
-        """In the place of `close` where the session has ended: asks nothing of it, and ends what is left of its workers here."""
+        """Replaces `close` if the session has ended: ends its workers on this host without asking Spark."""
         _ALL.discard(self)
         self.updaters.forsake()
         for worker in self.workers.values():
@@ -460,13 +460,12 @@ class SparkThreads:
         self._sockets.clear()
 
     def renew(self, spark: SparkContext, check: Callable[[], None] = lambda: None) -> None:
-        """Go on on another session after the end of the last one: threads of the same numbers and names, with nothing open.
+        """Continue on another session after the last one ended: the same thread numbers and names, with nothing open.
 
-        Called by the thread that opens threads, which has to open all of them next. NoExecutorsError, or what Spark says, where
-        threads cannot be made now: it may be called again, with the same session or with yet another. `check` raises to end the
-        waiting for executors.
+        Raises NoExecutorsError, or Spark's error, if threads cannot be made now. It may be called again with the same or
+        another session. `check` raises to end the wait for executors.
 
-        1. End what is left of the old workers on this host: they may still have stores open, and be about to commit.
+        1. End remaining workers on this host: they may have open stores, and be about to commit.
         2. Wait for executors.
         3. Make the threads.
         """
@@ -483,7 +482,7 @@ class SparkThreads:
         _ALL.add(self)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close what the threads have open and end their workers, all at the same time. Skip threads without an executor."""
+        """Close the threads' tasks and end their workers, all in parallel. Skip threads without an executor."""
         _ALL.discard(self)
         deadline = None if timeout is None else time.monotonic() + timeout
         there = self._usable()
@@ -502,14 +501,14 @@ class SparkThreads:
         self._remove_sockets()
 
     def _usable(self) -> Collection[str] | None:
-        """The executors that run tasks; None in local mode, and if the session does not answer."""
+        """Return the usable executors. None in local mode or if the session does not answer."""
         try:
             return None if is_local(self._spark) else executors(self._spark)
         except UNANSWERED:
             return None
 
     def _remove_sockets(self) -> None:
-        """A worker that was killed, or that Spark has retired, could not remove the folder of its socket."""
+        """Remove the socket folders of workers that were killed and could not do it."""
         for folder in {path.parent for path in self._sockets if path.parent.name.startswith("penstock-")}:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -524,10 +523,10 @@ def _failure_of_job(text: str, interpreter: str) -> Failure:
     missing = re.search(r"No module named '(\w+)", broken)
     if missing is not None and missing.group(1) not in _OURS:
         message = (
-            f"the executors have no module {missing.group(1)}, which the application uses: send it along with "
+            f"The executors have no module {missing.group(1)}, which the application uses. Add it to "
             f"spark.submit.pyFiles, or install it for the executors' Python, {interpreter} (running-on-a-cluster.md)"
         )
         return Failure("StreamsError", message, text)
-    advice = "install penstock-streams for it, or name another one by PYSPARK_PYTHON before the session is made"
-    message = f"the executors' Python, {interpreter}, cannot run penstock: {broken}; {advice} (running-on-a-cluster.md)"
+    advice = "Install penstock-streams for it, or set PYSPARK_PYTHON before the session is made"
+    message = f"The executors' Python, {interpreter}, cannot run penstock: {broken}. {advice} (running-on-a-cluster.md)"
     return Failure("StreamsError", message, text)

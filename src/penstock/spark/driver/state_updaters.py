@@ -1,4 +1,4 @@
-"""The workers that keep copies of state, seen from the driver: one beside the threads of each host that has any to keep."""
+"""The state updaters as seen from the driver: one worker per host, for the standbys and warm-ups there."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from penstock.spark.worker.standby_worker import UpdateAnswer, UpdateTurn, close
 
 _log = logging.getLogger(__name__)
 
-# The place of everything where there is only one machine.
+# The host name if there is only one machine.
 HERE = ""
 
 
 class StateUpdaters:
-    """A thread of its own for copies on each host; made when it is first needed, and never used for turns."""
+    """One worker per host for standbys and warm-ups. It is made on demand and processes no records."""
 
     def __init__(self, spark: SparkContext, application: Application, packed: bytes) -> None:
         self._spark = spark
@@ -38,15 +38,15 @@ class StateUpdaters:
 
     @property
     def is_local(self) -> bool:
-        """Whether all threads are on the driver's own machine, and their folders too."""
+        """True if all threads run on the driver's machine."""
         return is_local(self._spark)
 
     def replace_application(self, application: Application, packed: bytes) -> None:
-        """Keep copies by another plan; those by the old one are closed with the next update."""
+        """Use another application plan. The next update closes the copies of the old one."""
         self._application, self._packed = application, packed
 
     def hosts(self) -> list[str]:
-        """The hosts that have executors now."""
+        """Return the hosts that currently have executors."""
         return [HERE] if self.is_local else sorted({host_of(executor) for executor in executors(self._spark)})
 
     def update(
@@ -57,13 +57,13 @@ class StateUpdaters:
         *,
         paused: bool = False,
     ) -> Future[UpdateAnswer]:
-        """Let a host keep copies of exactly these tasks, as they are where they are paused; the answer tells how far they are."""
+        """Make a host keep copies of exactly these tasks, unchanged while paused. The answer has their positions."""
         worker = self._worker(host)
         turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused)
         return worker.submit(partial(run_updates, turn), f"copies of {', '.join(map(str, tasks)) or 'nothing'}", read_update)
 
     def cancel_lost(self, there: Collection[str]) -> None:
-        """End the jobs of those whose executors are not there any more: Spark would try them elsewhere."""
+        """Cancel the jobs of workers whose executors are lost: Spark would retry them elsewhere."""
         with self._lock:
             workers = list(self._workers.values())
         for worker in workers:
@@ -71,7 +71,7 @@ class StateUpdaters:
                 worker.cancel(f"{worker.executor} is gone")
 
     def close(self, timeout: float | None = None, there: Collection[str] | None = None) -> None:
-        """Close all copies, then the threads. Of a thread without one of the executors that are `there` nothing is asked."""
+        """Close all copies, then the workers. Workers without a live executor are skipped."""
         deadline = None if timeout is None else time.monotonic() + timeout
         workers = list(self._workers.values())
         self._workers.clear()
@@ -85,7 +85,7 @@ class StateUpdaters:
         close_workers(left, remaining(deadline))
 
     def forsake(self) -> None:
-        """The session has ended: nothing is asked of it any more, and what is left of its workers here is ended."""
+        """Replaces `close` if the session has ended: ends its workers on this host without asking Spark."""
         with self._lock:
             workers = list(self._workers.values())
             self._workers.clear()
@@ -93,7 +93,7 @@ class StateUpdaters:
                 worker.forsake()
 
     def renew(self, spark: SparkContext) -> None:
-        """Go on on another session: copies are opened there with the next update."""
+        """Continue on another session. The next update opens the copies there."""
         self.forsake()
         with self._lock:
             self._spark = spark

@@ -80,13 +80,13 @@ class _Job:
         self.group = group
         self.description = description
         self.cancelled: str | None = None
-        """Why it is cancelled."""
+        """The reason for the cancellation."""
         self.is_over = threading.Event()
-        """Spark has reported the result."""
+        """Set when Spark has reported the result."""
         self.is_done = False
-        """The function has returned, so the worker may stay."""
+        """True when the function has returned: the worker can be used again."""
         self.has_ended = threading.Event()
-        """Nothing of a cancelled job runs any more."""
+        """Set when nothing of a cancelled job runs any more."""
 
 
 class ThreadWorker:
@@ -209,7 +209,7 @@ class ThreadWorker:
     ) -> T:
         self.last_used = time.monotonic()
         job = self._job = _Job(self.name, description)
-        # Without an interrupt: at an interrupt Spark would forget the worker and leave it running.
+        # Not interrupted: after an interrupt Spark would forget the worker and leave it running.
         self._spark.setJobGroup(job.group, description, interruptOnCancel=False)
         self._spark.setLocalProperty(POOL, self._pool)  # None: the session's default
         self._spark.setLocalProperty(STAGE_NAME, description)
@@ -228,19 +228,19 @@ class ThreadWorker:
             self._await_end(job)
         if ended:
             _log.warning(
-                "Spark has given %s to process %d; process %d, which had it before, has been ended",
+                "Spark runs %s in process %d now. Its previous process %d was ended",
                 *(self.name, self._process.process, ended),
             )
         if self.executor != self._anchored_at:
             self._anchored_at = self.executor
-            with suppress(RuntimeError):  # it is being closed
+            with suppress(RuntimeError):  # the thread is closing
                 self._thread.submit(self._anchor, self.executor)
         return read(said)
 
     def _loosen(self) -> None:
         """Make the base row of the jobs anew after a failure: a user who clears Spark's storage removes it."""
         if self._anchored_at is not None:
-            with suppress(Exception):  # with the session nothing is left to be made
+            with suppress(Exception):  # the session has ended, so nothing is needed
                 self._base, self._anchored_at = located(self._spark, self.executor), None
 
     def _anchor(self, executor: str | None) -> None:
@@ -253,7 +253,7 @@ class ThreadWorker:
         try:
             base = anchored(self._spark, executor)
             job.is_done = True
-        except Exception as exc:  # noqa: BLE001 - then it is tried elsewhere, and refused there
+        except Exception as exc:  # noqa: BLE001 - without an anchor, Spark retries elsewhere, and the worker there refuses
             _log.debug("%s could not be anchored at %s: %s", self.name, executor, exc)
             return
         finally:
@@ -267,7 +267,7 @@ class ThreadWorker:
             self._job = None
             job.is_over.set()
         if job.cancelled is not None and not job.has_ended.wait(_ENDED_WITHIN):
-            _log.warning("the worker of %s has not ended in %.0f s after its job was cancelled", self.name, _ENDED_WITHIN)
+            _log.warning("The worker of %s has not ended within %.0f s after its job was cancelled", self.name, _ENDED_WITHIN)
 
     def _cancel(self, job: _Job) -> None:
         """Cancel Spark's job first, so that its task is not tried again. Then make sure that its worker ends.
@@ -278,20 +278,20 @@ class ThreadWorker:
         try:
             while True:
                 self._spark.cancelJobGroup(job.group)
-                if job.is_over.wait(0.2) or time.monotonic() > deadline:  # again: it may not have been there yet
+                if job.is_over.wait(0.2) or time.monotonic() > deadline:  # repeated: the job may not have started yet
                     break
             if job.is_done:
                 return
             if is_local(self._spark):
                 if self._process is not None:
-                    end_process(self._worker_name, self._process.process)  # whatever it does about other signals
+                    end_process(self._worker_name, self._process.process)  # SIGKILL, which it cannot ignore
                 self._end_process(None, self._process)
             while (runs := group_runs(self._spark, job.group)) and time.monotonic() < deadline:
                 time.sleep(0.02)
             if runs:
                 self._end_process(self.executor, self._process)
         except Exception as exc:  # noqa: BLE001 - with the session its workers end too
-            _log.debug("the job of %s could not be cancelled: %s", self.name, exc)
+            _log.debug("Cancelling the job of %s failed: %s", self.name, exc)
         finally:
             job.has_ended.set()
 
@@ -305,8 +305,8 @@ class ThreadWorker:
                 self._end_here(process)
             elif executor is not None and process is not None and process.daemon:
                 self._end_on(executor, process.daemon)
-        except Exception as exc:  # noqa: BLE001 - with the session, or its executor, the worker ends too
-            _log.debug("the worker of %s could not be ended: %s", self.name, exc)
+        except Exception as exc:  # noqa: BLE001 - the worker ends with the session or its executor
+            _log.debug("Ending the worker of %s failed: %s", self.name, exc)
 
     def _end_left(self, executor: str, process: WorkerProcess) -> None:
         """End the worker that a moved thread has left. Wait first: the job that ends it takes CPU from running threads."""
@@ -316,7 +316,7 @@ class ThreadWorker:
 
     def _end_here(self, process: WorkerProcess | None) -> None:
         stopped = 0
-        with suppress(Exception):  # then by its process id
+        with suppress(Exception):  # on an error it is ended by its process id
             stopped = stop_workers(self._spark, VARIABLE, self._worker_name)
         if process is not None and process.daemon:
             if stopped:
@@ -347,24 +347,24 @@ def is_reachable(worker: ThreadWorker, there: Collection[str] | None) -> bool:
 
 
 def remaining(deadline: float | None) -> float | None:
-    """How many seconds are left; None without a deadline."""
+    """Return the remaining seconds, None without a deadline."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def wait_for(closing: Iterable[Future[Any]], deadline: float | None) -> None:
-    """Wait until all have ended, one way or the other."""
+    """Wait until all futures are done. Errors are ignored."""
     for future in closing:
-        with suppress(Exception):  # a worker that is gone has nothing left to close
+        with suppress(Exception):  # a worker that has died has nothing to close
             future.result(remaining(deadline))
 
 
 def close_workers(workers: Iterable[ThreadWorker], timeout: float | None) -> None:
-    """Close threads, and wait until their workers are gone; those that are not by then are ended."""
+    """Close workers and wait until they have ended. Workers that are too slow are killed."""
     closing = [(worker, worker.close()) for worker in workers]
     deadline = None if timeout is None else time.monotonic() + timeout
     for worker, closed in closing:
         try:
             closed.result(remaining(deadline))
         except FutureTimeoutError:
-            _log.warning("%s has not closed in %.0f s: its worker is ended", worker.name, timeout)
+            _log.warning("%s has not closed within %.0f s. Its worker is killed", worker.name, timeout)
             worker.abandon()

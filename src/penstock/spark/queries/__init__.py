@@ -1,1 +1,1 @@
-"""Reads of live state: across processes, and as tables of Spark."""
+"""Reads of live state, in other processes and as Spark tables."""

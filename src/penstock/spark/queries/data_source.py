@@ -1,11 +1,11 @@
-"""The stores of an application as a data source of Spark: `spark.read.format("penstock")`, `CREATE TABLE … USING penstock`.
+"""The stores of an application as a Spark data source: `spark.read.format("penstock")`, `CREATE TABLE … USING penstock`.
 
-A query is planned in a Python process that Spark starts for it, which asks an instance what the store looks like; its partitions
-are read in ordinary Python workers, as Arrow batches. Where a partition is they ask when they read it: a table is live.
+Spark plans a query in a separate Python process, which asks an instance for the store's schema. Python workers read the
+partitions as Arrow batches. They locate a partition when they read it: a table is live.
 
-Filters are not taken from Spark here. Spark (4.1 to 4.3) keeps what was pushed into a Python data source with the table instead
-of with the scan, so that two uses of one table with different filters give wrong rows. `live_table.py` does it aright, and
-options do.
+Filters are not pushed down here. Spark (4.1 to 4.3) keeps filters that were pushed into a Python data source with the table
+instead of the scan, so two uses of one table with different filters return wrong rows. `spark/queries/live_table.py` pushes
+them correctly, and so do options.
 """
 
 from __future__ import annotations
@@ -31,37 +31,35 @@ if TYPE_CHECKING:
 
 NAME = "penstock"
 STORE, FILTERS = "store", "penstock.filters"
-"""Options: the store's name; what `live_table` has taken from the query."""
+"""Options: the store's name, and the filters pushed by `live_table`."""
 
-# Sessions that know the format: Spark warns where it is told a second time.
+# Sessions in which the format is registered: a second registration makes Spark log a warning.
 _told: WeakSet[SparkSession] = WeakSet()
 
 _OWN = ("key", "key.from", "key.to", "window.from", "window.to")
 
 
 class Table(Protocol):
-    """Where a table is read. It travels to the workers."""
+    """Reads a table. It is pickled to the workers."""
 
     def describe(self) -> StoreTable:
-        """Its columns and how many partitions it has."""
+        """Return the columns and partitions."""
 
     def batches(self, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """What is asked for of a partition."""
+        """Yield the requested rows of a partition."""
 
 
 @dataclass(frozen=True)
 class ServedTable:
-    """A table that is read from the query servers of an application."""
+    """A table read from the query servers of an application."""
 
     store: str
     servers: Servers
 
     def describe(self) -> StoreTable:
-        """Its columns and how many partitions it has."""
         return self.servers.table_now(self.store)
 
     def batches(self, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """What is asked for of a partition."""
         return self.servers.batches(self.store, partition, read, columns)
 
 
@@ -88,19 +86,18 @@ class PenstockDataSource(DataSource):  # type: ignore[misc]  # pyspark has no ty
 
     @classmethod
     def name(cls) -> str:
-        """As it is named in Spark."""
         return NAME
 
     def schema(self) -> StructType:
-        """The columns of the store's table.
+        """Return the columns of the store's table.
 
-        Of a table in a catalog Spark hands a Python data source its schema when it is read, and not its options: so these are
-        noted with the schema, but for secrets.
+        For a table in a catalog, Spark passes a Python data source the schema without the options. So the options, except
+        secrets, are stored in the schema's metadata.
         """
         return struct_of(self.table().describe().columns, {NAME: dict(_public(self.options))})
 
     def table(self) -> Table:
-        """Where it is read."""
+        """Return the table that the options describe."""
         store = self.options.get(STORE)
         if not store:
             raise UnknownStateStoreError(
@@ -123,7 +120,7 @@ class PenstockDataSource(DataSource):  # type: ignore[misc]  # pyspark has no ty
         return found
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """Reads these columns."""
+        """Return a reader for these columns."""
         for name, value in _noted(schema).items():
             self.options.setdefault(name, value)
         table = self.table()
@@ -146,7 +143,7 @@ class PenstockDataSource(DataSource):  # type: ignore[misc]  # pyspark has no ty
 
 @dataclass(frozen=True)
 class _Part(InputPartition):  # type: ignore[misc]
-    """One partition of a store; `keys` those that belong there, where single keys are wanted."""
+    """One partition of a store. `keys` has the requested keys of this partition, if single keys are requested."""
 
     number: int
     keys: tuple[Any, ...] | None = None
@@ -154,7 +151,7 @@ class _Part(InputPartition):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class StoreReader(DataSourceReader):  # type: ignore[misc]
-    """Reads one store. Keys that are asked for by name are looked up in the partition they belong to."""
+    """Reads one store. Requested keys are looked up in their partitions."""
 
     table: Table
     columns: Columns
@@ -163,21 +160,21 @@ class StoreReader(DataSourceReader):  # type: ignore[misc]
     count: int
 
     def partitions(self) -> list[InputPartition]:
-        """A Spark task for each partition that has to be read."""
+        """Return one input partition for each partition that has to be read."""
         if self.wanted.keys is None:
             return [_Part(number) for number in range(self.count)]
         homes: dict[int, list[Any]] = {}
         for key in self.wanted.keys:
             homes.setdefault(default_partition(key_bytes(key, str(self.key_format)), self.count), []).append(key)
-        # Without any partition Spark would make one up.
+        # Without a partition Spark would add one.
         return [_Part(number, tuple(keys)) for number, keys in sorted(homes.items())] or [_Part(0, ())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """What is asked for of a partition, as it is now."""
+        """Yield the requested rows of a partition."""
         if partition.keys is None:
             yield from self.table.batches(partition.number, self.wanted, self.columns)
             return
-        # As queries do: what is not where it belongs, by the default partitioner, may have been written elsewhere.
+        # As in queries: keys that are not in their default partition are looked up in the others, for custom partitioners.
         left, names = dict.fromkeys(partition.keys), [name for name, _ in self.columns]
         columns = self.columns if "key" in names else (*self.columns, ("key", _KEY_TYPES.get(str(self.key_format), "")))
         for number in sorted(range(self.count), key=lambda number: number != partition.number):
@@ -195,7 +192,7 @@ _KEY_TYPES = {name: "string" if name == "uuid" else name for name in ("string", 
 
 
 def ddl(columns: Columns) -> str:
-    """Columns as SQL writes them.
+    """Format columns as SQL DDL.
 
     >>> ddl([("key", "string"), ("value", "bigint")])
     'key string, value bigint'
@@ -204,7 +201,7 @@ def ddl(columns: Columns) -> str:
 
 
 def struct_of(columns: Columns, metadata: Mapping[str, Any]) -> StructType:
-    """Columns as Spark's schema, with something noted at the first of them."""
+    """Return columns as Spark's schema, with metadata at the first column."""
     fields = [{"name": name, "type": _json_type(kind), "nullable": True, "metadata": {}} for name, kind in columns]
     fields[0]["metadata"] = dict(metadata)
     return StructType.fromJson({"type": "struct", "fields": fields})
@@ -228,7 +225,7 @@ def _noted(schema: StructType) -> dict[str, str]:
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session; once is enough, twice is fine. Nothing else of the session changes."""
+    """Register the format in a session. A second call does nothing."""
     if spark not in _told:
         spark.dataSource.register(PenstockDataSource)
         _told.add(spark)

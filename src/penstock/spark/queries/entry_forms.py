@@ -1,4 +1,4 @@
-"""Entries of stores as pairs of bytes, the form that costs least to tell another process; the form's name says how to read it."""
+"""Store entries as pairs of bytes, the cheapest form to send to another process. Each part names its form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.errors import ConfigError, SerializationError
 from penstock.windows import SessionWindow, TimeWindow, Windowed
 
 FIRST_PART, MOST_PER_PART = 64, 1_000
-"""How many entries of an iterator go in one message: few, since many readers want no more, then twice as many each time."""
+"""The first and the largest number of entries in a message. It starts small, because many readers stop early, and doubles."""
 
 BYTES_PER_PART = 1024 * 1024
 
@@ -23,7 +23,7 @@ Part = tuple[str, list[Any], bool]
 
 
 def parts_of(entries: Iterator[Any]) -> Iterator[Part]:
-    """The entries of an iterator, part by part: the form, so many entries, and whether these are the last."""
+    """Yield the entries in parts: the form, the entries, and whether this part is the last."""
     first = next(entries, None)
     if first is None:
         yield "other", [], True
@@ -40,14 +40,14 @@ def parts_of(entries: Iterator[Any]) -> Iterator[Part]:
 
 
 def entries_of(form: Any, part: Any) -> list[Any]:
-    """What was told in a part."""
+    """Decode the entries of a part."""
     try:
         if form == "other":
             return list(part)
         unpack = _UNPACK[form]
         return part if unpack is None else [unpack(key, value) for key, value in part]
     except (KeyError, TypeError, ValueError, struct.error, ConfigError) as exc:
-        raise SerializationError(f"entries of a store were told in a form that is not known: {exc!r}") from exc
+        raise SerializationError(f"entries of a store have an unknown form: {exc!r}") from exc
 
 
 def _taken(packed: Iterator[Any], most: int) -> tuple[list[Any], bool]:

@@ -1,8 +1,8 @@
-"""A socket on which one process of an application answers the others: who may ask, and how many at a time.
+"""A listening socket of one process for the application's other processes, with limits.
 
-Whoever connects has a thread until it has proven to know the key or has taken too long for it. When there are many of those
-at a time the one that has been silent the longest makes room, so that strangers who say nothing keep nobody out. Of readers
-that have proven themselves there are so many; the one that has had nothing to ask for the longest makes room.
+Each connection gets a thread until it is authenticated or too slow. If too many are unauthenticated, the oldest is closed, so
+that silent strangers do not block others. The number of authenticated readers is limited too: the one that is idle the
+longest is closed for a new one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 
 
 class Listening:
-    """Answers readers who know the key with `answer(channel)`, each on a thread of its own.
+    """Calls `answer(channel)` for each authenticated reader on its own thread.
 
-    `address` is a socket file in `folder`; with a `host` a port on it, where only TLS is spoken.
+    `address` is a socket file in `folder`, or with a `host` a port there, which requires TLS.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Listening:
             self._socket, self.address = _listen_on_file(folder / "socket")
         else:
             if identity is None:
-                raise ValueError("a port is listened on with TLS, which needs a certificate")
+                raise ValueError("listening on a port needs TLS with a certificate")
             self._socket = listen_on_port(host)
             self.address = self._socket.getsockname()[1]
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class Listening:
         threading.Thread(target=self._accept, name=name, daemon=True).start()
 
     def close(self) -> None:
-        """Answer no more; returns when those who are answered have been let go of."""
+        """Stop listening and close all connections. Returns when their threads have ended."""
         with self._lock:
             self._closed = True
             connected, readers, threads = list(self._strangers.values()), list(self._readers), list(self._threads)
@@ -86,8 +86,8 @@ class Listening:
             except OSError as exc:
                 if self._closed or self._socket.fileno() < 0:
                     return
-                _log.warning("%s: a connection could not be taken: %s", self._name, exc)
-                time.sleep(0.1)  # no more open files, perhaps: it passes
+                _log.warning("%s: accepting a connection failed: %s", self._name, exc)
+                time.sleep(0.1)  # perhaps too many open files, which passes
                 continue
             thread = threading.Thread(target=self._serve, args=(accepted,), name=self._name, daemon=True)
             with self._lock:
@@ -97,8 +97,8 @@ class Listening:
                 while len(self._strangers) >= MAX_STRANGERS:
                     shut_down(self._strangers.pop(next(iter(self._strangers))))
                 try:
-                    thread.start()  # it waits for the lock before it looks whether it is known
-                except RuntimeError:  # no more threads: it passes too
+                    thread.start()  # it waits for the lock before it uses the entry below
+                except RuntimeError:  # too many threads, which passes
                     accepted.close()
                     continue
                 self._strangers[id(thread)] = accepted
@@ -107,13 +107,13 @@ class Listening:
     def _serve(self, accepted: socket.socket) -> None:
         thread, channel = threading.current_thread(), None
         with self._lock:
-            pass  # from now on it is known
+            pass  # wait until `_accept` has registered this thread
         try:
             channel = self._known(accepted, thread)
             if channel is not None:
                 self._answer(channel)
         except GONE as exc:
-            _log.debug("%s: a reader is gone: %s", self._name, exc)
+            _log.debug("%s: a reader disconnected: %s", self._name, exc)
         finally:
             self._forget(thread, channel)
             if channel is not None:
@@ -121,22 +121,22 @@ class Listening:
             accepted.close()
 
     def _known(self, accepted: socket.socket, thread: threading.Thread) -> Channel | None:
-        """A channel where the other side knows the key and there is room for it."""
+        """Authenticate a reader. Returns None, after an error message, if there are too many readers."""
         connected = accepted
         try:
             if self._identity is not None:
                 send_at_once(accepted)
                 connected = encrypted = self._identity.server_side(accepted)
                 with self._lock:
-                    if id(thread) not in self._strangers:  # it had to make room meanwhile
-                        raise ConnectionAbortedError("more have come since")
+                    if id(thread) not in self._strangers:  # closed meanwhile for a newer connection
+                        raise ConnectionAbortedError("closed for a newer connection")
                     self._strangers[id(thread)] = encrypted
                 self._identity.greet(encrypted, PROOF_SECONDS)
             channel = welcome(connected, self._key, self._codec)
             if self._admit(channel, thread):
                 return channel
-            channel.receive(PROOF_SECONDS)  # what it asks is read: it would not see the answer otherwise
-            send_error(channel, StateStoreNotAvailableError(f"{MAX_READERS} readers are being answered; ask again later"))
+            channel.receive(PROOF_SECONDS)  # read its request first, or it would not see the answer
+            send_error(channel, StateStoreNotAvailableError(f"{MAX_READERS} readers are connected. Try again later"))
             channel.close()
             return None
         except BaseException:
@@ -167,7 +167,7 @@ class Listening:
 
 
 def listen_on_port(host: str) -> socket.socket:
-    """A port on an address of this host that others reach it at; on all of them where that cannot be told."""
+    """Listen on a port of the host's reachable address, or of all addresses if that is unknown."""
     for family, address in _addresses(host):
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -176,11 +176,11 @@ def listen_on_port(host: str) -> socket.socket:
             return listening
         except OSError:
             listening.close()
-    raise OSError(f"no port can be listened on, neither on {host or 'this host'} nor on all of its addresses")
+    raise OSError(f"no port is available on {host or 'this host'} or on all of its addresses")
 
 
 def _addresses(host: str) -> list[tuple[int, str]]:
-    """Where to listen, best first. A name that leads only to this host itself, as some hosts know their own, tells nothing."""
+    """Return addresses to listen on, best first. Names that resolve to loopback, as some hosts' own do, are skipped."""
     found: list[tuple[int, str]] = []
     with contextlib.suppress(OSError):
         literal = _is_address(host)

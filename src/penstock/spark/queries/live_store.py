@@ -1,9 +1,8 @@
-"""A store in a thread's memory, read beside its task: between turns, when it holds what is committed and nothing else.
+"""An in-memory store read between two batches, when it has exactly the committed state.
 
-A range is read in parts, and the turn is let go between them, so that no reader holds up processing for longer than a part
-takes: a fraction of a millisecond for the first, which is a whole page of the query server and more, some milliseconds for the
-later ones of a reader who wants everything. A part is of one commit, a later part of that commit or a later one
-(`state/parts.py`). The position of the lease is what the first part reflects at least.
+A range is read in parts, and the batch lock is released between them. A part delays processing by a fraction of a millisecond
+at first (a page of the query server), and by a few milliseconds later. Each part shows one commit; a later part shows the
+same commit or a later one (`state/parts.py`). The lease's position is a lower bound of the first part.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from penstock.state.queries import answer_custom_query
 from penstock.state.reading import bytes_below_cache, part_reader
 
 FIRST_PART, LARGEST_PART = 1_024, 8_192
-"""How many entries are looked at while a turn is held up: as a page has at first, then twice as many each time."""
+"""The numbers of entries read under one lock: a page at first, then twice as many each time."""
 
 _TURN_SECONDS = 30.0
 
@@ -30,7 +29,7 @@ R = TypeVar("R")
 
 
 class LiveStore(Lease):
-    """The open store of a task, as a lease for one reader."""
+    """The open store of a task, leased to one reader."""
 
     def __init__(self, tasks: ActiveTasks, task_id: TaskId, store_name: str, turn: threading.Lock) -> None:
         self._find = tasks.live_store
@@ -39,7 +38,7 @@ class LiveStore(Lease):
         self.position = self._between_turns(lambda: (self._find(task_id, store_name), tasks.position_of(task_id))[1])
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        """What a method of the store of bytes gives: a value, or an iterator that reads on when it is asked for more."""
+        """Call a method of the store of bytes. Returns a value, or an iterator that reads further parts."""
 
         def read() -> Any:
             store = self._find(self._task_id, self._name)
@@ -48,12 +47,12 @@ class LiveStore(Lease):
             if parts is not None:
                 return self._entries(parts, store)
             found = getattr(below, method)(*arguments)
-            return iter(list(found)) if isinstance(found, Iterator) else found  # a store of the user's own kind
+            return iter(list(found)) if isinstance(found, Iterator) else found  # a store class of the user's
 
         return self._between_turns(read)
 
     def query(self, told: Any, bound: str, collect_execution_info: bool) -> Any:
-        """What the store's own `query` answers, as plain data; None where it has none."""
+        """Return the answer of the store's own `query` as plain data, None if it has no such method."""
 
         def ask() -> Any:
             below = bytes_below_cache(self._find(self._task_id, self._name))
@@ -71,7 +70,7 @@ class LiveStore(Lease):
         def read() -> Any:
             if self._find(self._task_id, self._name) is not store:
                 raise StateStoreNotAvailableError(
-                    f"store {self._name} of task {self._task_id} was opened anew while it was read; ask again"
+                    f"store {self._name} of task {self._task_id} was reopened during the read. Try again"
                 )
             return parts.read(budget)
 
@@ -89,7 +88,8 @@ class LiveStore(Lease):
     def _between_turns(self, read: Callable[[], R]) -> R:
         if not self._turn.acquire(timeout=_TURN_SECONDS):
             raise StateStoreNotAvailableError(
-                f"store {self._name} of task {self._task_id} is in memory and its turn has not ended for {_TURN_SECONDS:.0f} s"
+                f"store {self._name} of task {self._task_id} is in memory, and its batch has not ended within "
+                f"{_TURN_SECONDS:.0f} s. Try again"
             )
         try:
             return read()

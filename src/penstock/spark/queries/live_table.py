@@ -1,10 +1,10 @@
-"""DataFrames over live state into which Spark pushes filters and columns.
+"""DataFrames over live state with pushed filters and columns.
 
-Spark's own way for Python data sources (`DataSourceReader.pushFilters`, since 4.1) keeps what was pushed with the table, not with
-the scan: `t.where("key = 'a'")` followed by `t.count()` counts one row, and a union of two filters of one table reads one of them
-twice. So the table is one of our own, a few lines of Java that Spark's own compiler (Janino) compiles in the driver: each scan
-gets a Python data source of its own, with what it needs as options. Executors run Spark's classes only. Where the driver's JVM
-cannot be reached, or is not as expected, tables are read whole and Spark filters.
+Spark's filter pushdown for Python data sources (`DataSourceReader.pushFilters`, since 4.1) keeps the filters with the table
+instead of the scan. `t.where("key = 'a'")` followed by `t.count()` counts one row, and a union of two filters of one table
+reads one of them twice. The table is therefore a small Java class that Spark's own compiler (Janino) compiles in the driver.
+It gives each scan its own Python data source with its own options. Executors run Spark's classes only. If the class cannot be
+compiled, tables are read whole and Spark filters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def live_table(spark: SparkSession, store: str, options: Mapping[str, str]) -> DataFrame:
-    """The state of a store of an application that runs anywhere; keys, ranges of keys and columns are read where they are.
+    """Return a DataFrame over a store of a running application. Keys, key ranges and columns are pushed down to the store.
 
     `options` are those of `spark.read.format("penstock")`:
 
@@ -38,11 +38,11 @@ def live_table(spark: SparkSession, store: str, options: Mapping[str, str]) -> D
 
 
 def live_dataframe(spark: SparkSession, source: str, schema: str, options: Mapping[str, str]) -> DataFrame:
-    """A DataFrame over a registered source; without pushed filters where Spark's JVM is not as expected."""
+    """Return a DataFrame over a registered source, without pushed filters if the JVM is not reachable."""
     try:
         return _pushing(spark, source, schema, options)
-    except Exception as exc:  # noqa: BLE001 - py4j has errors of its own, and so have other versions of Spark
-        _log.info("filters are not pushed into tables of stores: %s", exc)
+    except Exception as exc:  # noqa: BLE001 - py4j and other versions of Spark raise their own errors
+        _log.info("Filters are not pushed into tables of stores: %s", exc)
         return spark.read.format(source).schema(schema).options(**options).load()
 
 

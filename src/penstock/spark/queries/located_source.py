@@ -1,6 +1,6 @@
-"""The tables of the application that runs in this driver, as a data source: what Spark's planning of a query needs of it.
+"""The data source for the tables of the application in this driver, with what Spark's planning needs.
 
-Every query is planned in a Python process that may have to be started for it: what reads state is imported where it is read.
+Spark may start a Python process to plan a query, so modules that read state are imported only by the readers.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ _TABLE = "penstock.table"
 
 
 class LocatedDataSource(PenstockDataSource):
-    """The tables of one application. What is needed to read them goes with the class, as Spark sends the user's code: no secret
-    is among the options of a table, which plans and catalogs show.
+    """The tables of one application.
+
+    The application travels with the class, as Spark sends user code. No secret is among the options of a table, which plans
+    and catalogs show.
     """
 
     source_name: str
@@ -41,11 +43,9 @@ class LocatedDataSource(PenstockDataSource):
 
     @classmethod
     def name(cls) -> str:
-        """As it is named in Spark."""
         return cls.source_name
 
     def table(self) -> LocatedTable | LocatedChanges:
-        """Where it is read."""
         wanted = self.changes()
         table = self._table()
         return table if wanted is None else LocatedChanges(table, wanted)
@@ -59,7 +59,7 @@ class LocatedDataSource(PenstockDataSource):
 
 @dataclass(frozen=True)
 class LocatedTable:
-    """A store of the application in the driver; `tasks` have its partitions, in their order."""
+    """A store of the application in this driver. `tasks` has the task of each partition, in order."""
 
     store: str
     application: bytes = field(repr=False)
@@ -69,11 +69,9 @@ class LocatedTable:
     tasks: tuple[TaskId, ...]
 
     def describe(self) -> StoreTable:
-        """Its columns and how many partitions it has."""
         return StoreTable(self.columns, self.key_format, (None,) * len(self.tasks))
 
     def batches(self, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """What is asked for of a partition."""
         from penstock.spark.queries.state_tables import located_batches
         from penstock.spark.worker.residency import unpacked
 
@@ -101,21 +99,21 @@ class LocatedChanges:
 
 
 class LocatedTables:
-    """Makes DataFrames over the stores of one application, in its session. `application` is packed, as threads take it."""
+    """Makes DataFrames over the stores of one application in its session. `application` is pickled."""
 
     def __init__(self, spark: SparkSession, application_id: str, application: bytes, guide: Address) -> None:
         self._spark = spark
         self._application, self._store_locator = application, guide
-        # Spark plans Python data sources in the driver with the Python of its executors, which may be nowhere but there.
+        # Spark plans Python data sources in the driver with the executors' Python, which may not exist there.
         self._has_source = shutil.which(spark.sparkContext.pythonExec) is not None
-        # One name for each application, however often it starts: sessions forget no source that they have been told of.
+        # One name for each application and all its starts: a session cannot unregister a source.
         self._name = f"penstock-{application_id}"
         members = {"source_name": self._name, "application": application, "guide": guide, "__module__": "__main__"}
         if self._has_source:
             spark.dataSource.register(type("ApplicationTables", (LocatedDataSource,), members))
 
     def dataframe(self, store: str, columns: Columns, key_format: str | None, places: Mapping[TaskId, str | None]) -> DataFrame:
-        """A DataFrame over the partitions of a store; `places` tells their tasks, and the executors these are on now."""
+        """Return a DataFrame over a store's partitions. `places` has their tasks and current executors."""
         tasks = tuple(sorted(places))
         if not self._has_source:
             whole = LocatedTable(store, self._application, self._store_locator, tuple(columns), key_format, tasks)

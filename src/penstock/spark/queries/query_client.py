@@ -1,4 +1,4 @@
-"""The reader's side of a thread's query listener: a partition whose state only the thread's process or host has."""
+"""The client of a thread's query listener, for state in the thread's process or on its host."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.query.custom_queries import decode_result, encode_query
 from penstock.query.position import Position, PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import QueryResult
+from penstock.runtime.queries.deadline import current
 from penstock.runtime.queries.opening import CustomStore, ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
-from penstock.runtime.queries.patience import current
 from penstock.spark.messages import Application, ThreadReport
 from penstock.spark.queries.channel import GONE, Address, Channel, answer_of, connect
 from penstock.spark.queries.entry_forms import entries_of
@@ -33,10 +33,10 @@ _CLOSE_SECONDS = 10.0
 
 
 class WorkerPartition(StorePartition):
-    """One partition of a store, read through the thread that has it.
+    """One partition of a store, read through its stream thread.
 
-    `address()` tells where the thread listens now; `on_lost` is called when nobody does: a thread's worker may have ended, and
-    has to be opened again.
+    `address()` returns the thread's current address. `on_lost` is called when the thread does not answer: its worker may have
+    ended, and must be started again.
     """
 
     def __init__(
@@ -58,19 +58,20 @@ class WorkerPartition(StorePartition):
         self._lock = threading.Lock()
 
     def lease(self) -> Lease:
-        """A view of what is committed now."""
+        """Lease the committed state."""
         deadline, lost = time.monotonic() + self._patience, False
         while True:
             try:
                 return self._lease_from(self._address())
-            except StateStoreNotAvailableError:  # it is being opened there
+            except StateStoreNotAvailableError:  # the store is opening
                 if time.monotonic() > deadline:
                     raise
             except GONE as exc:
                 if time.monotonic() > deadline:
                     raise StateStoreNotAvailableError(
-                        f"partition {self.partition} of store {self.store_name} cannot be read: the thread does not answer "
-                        f"({exc}); ask again later"
+                        f"partition {self.partition} of store {self.store_name} cannot be read: its stream thread does "
+                        "not answer "
+                        f"({exc}). Try again"
                     ) from exc
                 if not lost:
                     self._on_lost()
@@ -79,26 +80,25 @@ class WorkerPartition(StorePartition):
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Close the connections."""
         with self._lock:
             free, self._free = self._free, []
         for _, channel in free:
             channel.close()
 
     def give_back(self, address: Address, channel: Channel) -> None:
-        """Called by a lease that ends well."""
+        """Keep a lease's connection for the next lease."""
         with self._lock:
             self._free.append((address, channel))
 
     def _lease_from(self, address: Address | None) -> Lease:
         if address is None:
-            raise OSError("no thread has it open")
+            raise OSError("the store is not open")
         kept = self._kept(address)
         if kept is not None:
             try:
                 return self._lease_over(address, kept)
             except GONE:
-                pass  # it was ended just now, to make room for others: that does not mean that the thread is gone
+                pass  # the listener closed the idle connection for another reader, so the thread may be alive
         application = self._application
         return self._lease_over(address, connect(address, application.query_key, CODEC, application.identity))
 
@@ -136,14 +136,14 @@ class _WorkerLease(Lease):
         self.store = store.open_typed(self.engine, owner.task_id, Path())
 
     def ask(self, query: Query[Any], bound: PositionBound, execution_info: bool) -> QueryResult[Any] | None:
-        """What the store's own `query` answers, in its thread."""
+        """Return the answer of the store's own `query`, which runs in its thread."""
         if self._on_disk:
             return None
         told = self.engine.ask(encode_query(query), bound.position.to_json(), execution_info)
         return None if told is None else decode_result(told)
 
     def close(self) -> None:
-        """Give the view back."""
+        """Release the lease."""
         owner, self._owner = self._owner, None
         if owner is None:
             return
@@ -154,11 +154,11 @@ class _WorkerLease(Lease):
                 return
         except GONE:
             pass
-        self._channel.close()  # in the midst of an iterator: the thread lets go of it when the connection ends
+        self._channel.close()  # an iterator is open: the thread releases it when the connection ends
 
 
 class WorkerEngine(StateStore):
-    """A store of bytes whose methods are called in a thread."""
+    """A store of bytes whose methods run in a stream thread."""
 
     def __init__(self, name: str, channel: Channel) -> None:
         self._name = name
@@ -171,21 +171,20 @@ class WorkerEngine(StateStore):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no iterator is in the midst of its entries."""
+        """True if no iterator has entries left."""
         return not self._iterating
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """It is open where it is."""
+        """Do nothing: the store is open in its thread."""
 
     def close(self) -> None:
-        """It stays open where it is."""
+        """Do nothing: the store stays open in its thread."""
 
     def ask(self, query: Any, bound: str, execution_info: bool) -> Any:
-        """What the store's own `query` answers, as plain data."""
+        """Return the answer of the store's own `query` as plain data."""
         return self._asked("query", query, bound, execution_info)[1]
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> Any:
-        """Entries whose key starts with the serialized prefix."""
         return self._call("prefix_scan", prefix_bytes(prefix, prefix_serializer))
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
@@ -217,15 +216,19 @@ class WorkerEngine(StateStore):
         try:
             return _ask(self._channel, *request)
         except StateStoreNotAvailableError:
-            self._iterating = True  # as below, where the reader has given up
+            self._iterating = True  # as below: the reader gave up
             raise
         except GONE as exc:
-            self._iterating = True  # what may still come is nobody's answer any more
-            raise StateStoreNotAvailableError(f"store {self._name}: its thread went away while it was read ({exc})") from exc
+            self._iterating = True  # an answer may still arrive for the old request
+            raise StateStoreNotAvailableError(
+                f"store {self._name} cannot be read further: its stream thread disconnected ({exc}). Try again"
+            ) from exc
 
 
 def ask_doing(address: Address, application: Application, seconds: float = _DOING_SECONDS) -> Doing | None:
-    """What a thread does now; None without an answer in time: it is gone, or native code holds its interpreter lock."""
+    """Return a thread's current work, or None without an answer in time: it has died, or native code holds the interpreter
+    lock.
+    """
     try:
         return Doing.told(_ask_once(address, application, seconds, "doing"))
     except (*GONE, PenstockError):
@@ -233,7 +236,7 @@ def ask_doing(address: Address, application: Application, seconds: float = _DOIN
 
 
 def ask_to_leave(address: Address, application: Application, residency: int, seconds: float = _DOING_SECONDS) -> bool:
-    """Call a thread back from a residency; False if it does not answer: then it leaves by itself when its time is up."""
+    """Ask a thread to end its residency. Returns False without an answer: the residency then ends at its time limit."""
     try:
         _ask_once(address, application, seconds, "leave", residency)
     except (*GONE, PenstockError):
@@ -242,7 +245,7 @@ def ask_to_leave(address: Address, application: Application, residency: int, sec
 
 
 def ask_to_close(address: Address, application: Application) -> bool:
-    """Have a worker close its stream thread, when the residency is over; False if it does not say in time that it has."""
+    """Ask a worker to close its stream thread after the residency. Returns False if it did not confirm in time."""
     try:
         _ask_once(address, application, _CLOSE_SECONDS, "close")
     except (*GONE, PenstockError):
@@ -253,7 +256,7 @@ def ask_to_close(address: Address, application: Application) -> bool:
 def ask_report(
     address: Address, application: Application, residency: int, seconds: float = _DOING_SECONDS
 ) -> ThreadReport | None:
-    """What a resident thread has done since its last report; None if it does not answer, or the residency is over."""
+    """Return a resident thread's report since the last one. None without an answer, or if the residency is over."""
     try:
         said = _ask_once(address, application, seconds, "report", residency)
         return read_report(said) if said else None
@@ -262,7 +265,7 @@ def ask_report(
 
 
 def _ask_once(address: Address, application: Application, seconds: float, *request: Any) -> Any:
-    """The value that a thread answers with, over a connection of its own."""
+    """Send a request on a new connection and return the value of the answer."""
     deadline = time.monotonic() + seconds
     with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
         channel.send(*request)
@@ -275,12 +278,12 @@ def _ask_once(address: Address, application: Application, seconds: float, *reque
 
 
 def _ask(channel: Channel, *request: Any) -> tuple[Any, ...]:
-    """The answer, as long as the reader waits for it; a channel whose answer nobody has taken is of no use any more."""
+    """Send a request and return the answer while the reader waits. If the reader gives up, the channel is closed."""
     channel.send(*request)
-    patience, deadline = current(), time.monotonic() + _ANSWER_SECONDS
+    deadline, until = current(), time.monotonic() + _ANSWER_SECONDS
     try:
-        while (left := deadline - time.monotonic()) > 0 and not channel.has_come(patience.step(left)):
-            patience.check()
+        while (left := until - time.monotonic()) > 0 and not channel.has_come(deadline.step(left)):
+            deadline.check()
     except StateStoreNotAvailableError:
         channel.close()
         raise

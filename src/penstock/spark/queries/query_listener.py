@@ -1,12 +1,12 @@
-"""The side of a thread that answers readers: for state that only its process or its host has.
+"""The query listener of a stream thread, for state in its process or on its host.
 
-In-memory stores live in the thread's process, and on a cluster the files of a store are on the thread's host. A thread in the
-thread's process listens for readers that know the application's key (`channel.py`); each gets a thread of its own. Stores on disk
-are read as secondaries, past the tasks; stores in memory between turns (`live_store.py`).
+In-memory stores are in the thread's process, and on a cluster a store's files are on the thread's host. The listener accepts
+readers that know the application's key (`spark/queries/channel.py`), each on its own thread. Stores on disk are read as
+RocksDB secondaries, in-memory stores between two batches (`spark/queries/live_store.py`).
 
-A reader says `lease`, then `call`s, then `release`; entries of an iterator come in parts, the next of them on `next`. The driver
-says `doing`, and is told at once what runs (`doing.py`), also in the midst of a turn; with `close` it has the
-stream thread close what it has open.
+A reader sends `lease`, then `call`s, then `release`. Entries of an iterator are sent in parts, one for each `next`. The
+driver sends `doing` and gets the current work at once, also during a batch; `report`; `leave`, which ends the residency after
+the batch; and `close`, which closes the stream thread.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from penstock.state.store import ValueAndTimestamp, VersionedRecord
 from penstock.wire import Codec
 
 CODEC = Codec(TaskId, VersionedRecord, ResultOrder, ValueAndTimestamp)
-"""What threads and their readers tell each other: besides plain values only these."""
+"""The codec of requests and answers: plain values and these classes."""
 
 _IDLE_SECONDS = 120.0
-_LONGEST_FOLDER = 60  # a path of a socket has at most 107 bytes
+_LONGEST_FOLDER = 60  # a socket path has at most 107 bytes
 
 _METHODS = frozenset(
     {
@@ -62,9 +62,9 @@ _METHODS = frozenset(
 
 
 class QueryListener:
-    """Listens in a thread's process; `address` is where, as `connect` takes it.
+    """Listens in a stream thread's process at `address`, for `connect`.
 
-    `host` is the thread's, as the driver reaches it; None where the driver is on this one.
+    `host` is the thread's address for the driver, or None if both are on one host.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class QueryListener:
         self.batch = threading.Lock()
         """Held while a batch runs: in-memory stores then hold what is not committed."""
         self.leave = threading.Event()
-        """Set when the thread is called back: it need not wait any longer."""
+        """Set when the driver ends the residency: the thread stops waiting."""
         self._number, self._called_back = 0, 0
         self._disk: dict[tuple[TaskId, str], StorePartition] = {}
         self._disk_lock = threading.Lock()
@@ -100,17 +100,17 @@ class QueryListener:
         self.address = self._listening.address
 
     def begin(self, number: int) -> None:
-        """The residency of this number begins; the driver may have called it back already."""
+        """Begin the residency with this number. The driver may already have asked to end it."""
         self._number = number
         if self._called_back < number:
             self.leave.clear()
 
     def is_called_back(self, number: int) -> bool:
-        """Whether the driver has called the thread back from a residency."""
+        """Return True if the driver asked to end this residency."""
         return self._called_back >= number
 
     def close(self) -> None:
-        """Answer no more readers, and leave no file behind."""
+        """Close all readers and remove the listener's files."""
         self._listening.close()
         with self._disk_lock:
             partitions, self._disk = list(self._disk.values()), {}
@@ -135,7 +135,7 @@ class QueryListener:
                         channel.send("value", lease.query(*arguments))
                     elif request == "leave":
                         self._called_back = max(self._called_back, int(*arguments))
-                        if self._called_back >= self._number:  # else that residency is over
+                        if self._called_back >= self._number:  # otherwise that residency is over
                             self.leave.set()
                         channel.send("value", None)
                     elif request == "report":
@@ -150,7 +150,7 @@ class QueryListener:
                         _release(lease)
                         lease = None
                     else:
-                        raise InvalidStateStoreError(f"a reader sent {request[:50]!r} out of turn")
+                        raise InvalidStateStoreError(f"a reader sent {request[:50]!r} out of order")
                 except (PenstockError, ValueError, TypeError, RuntimeError, LookupError, AttributeError) as exc:
                     send_error(channel, exc)
         finally:
@@ -158,7 +158,7 @@ class QueryListener:
 
     def _lease(self, task_id: TaskId, store_name: str, on_disk: bool) -> Lease:
         if type(task_id) is not TaskId or type(task_id.subtopology) is not int or type(task_id.partition) is not int:
-            raise InvalidStateStoreError(f"{task_id!r} is not a task")  # it becomes the name of a folder
+            raise InvalidStateStoreError(f"{task_id!r} is not a task")  # it becomes a folder name
         if on_disk:
             return _Below(self._on_disk(task_id, store_name).lease())
         return LiveStore(self._tasks, task_id, store_name, self.batch)
@@ -194,7 +194,7 @@ def _call(channel: Channel, lease: Lease, method: str, arguments: tuple[Any, ...
 
 
 class _Below(Lease):
-    """A leased store of bytes on disk."""
+    """The store of bytes below a leased typed store on disk."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
@@ -206,7 +206,7 @@ class _Below(Lease):
 
 
 def readable_store(application: Application, task_id: TaskId, store_name: str) -> ReadableStore:
-    """A store of the application, as queries read it."""
+    """Return a store of the application in the form that queries read."""
     found = store_to_query(application, task_id, store_name)
     if isinstance(found, CustomStore):
         raise InvalidStateStoreError(custom_store_message(found.name, found.kind))
@@ -214,7 +214,7 @@ def readable_store(application: Application, task_id: TaskId, store_name: str) -
 
 
 def store_to_query(application: Application, task_id: TaskId, store_name: str) -> ReadableStore | CustomStore:
-    """A store of the application, also one that only answers queries."""
+    """Return a store of the application, including user classes that only answer queries."""
     config = application.config
     try:
         if task_id == GLOBAL_TASK_ID:
@@ -227,7 +227,7 @@ def store_to_query(application: Application, task_id: TaskId, store_name: str) -
 
 
 def _folder_of_spark() -> str | None:
-    """Where Spark keeps what it removes itself at its end, also for a worker that is killed; None where it is not told."""
+    """Return a folder that Spark removes when it ends, also after a worker was killed. None if unknown."""
     folder = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
     return folder if folder and len(folder) <= _LONGEST_FOLDER and os.access(folder, os.W_OK) else None
 

@@ -1,4 +1,4 @@
-"""Tables of an application that runs elsewhere: read from its query servers, as any reader that has the token."""
+"""Tables of an application that runs elsewhere, read from its query servers with the token."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ SECRETS = frozenset({TOKEN, f"{SERVER}.ssl.key.password"})
 
 _SECONDS = 60.0
 _CONNECT_SECONDS = 5.0
-"""How long a host may take to accept a connection; its answer may take `_SECONDS`."""
+"""Time limit for connecting to a host. The answer has `_SECONDS`."""
 _PATIENCE = 60.0
 _MAX_ANSWER = 4 * 1024 * 1024
 _MAX_PAGE = 256 * 1024 * 1024
-_MAX_READ = 6_000  # of the 8 KB that an address may have
+_MAX_READ = 6_000  # of the 8 KB of a URL
 
 Columns = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class StoreTable:
-    """What a table of a store looks like, and who has its partitions, in their order."""
+    """The columns of a store's table, and the instance of each partition."""
 
     columns: tuple[tuple[str, str], ...]
     key_format: str | None
@@ -55,7 +55,7 @@ class StoreTable:
 
 @dataclass(frozen=True)
 class Servers:
-    """The query servers of an application: some of them, and how they are asked. Files were read where the query is planned."""
+    """The query servers of an application with their security settings. Files are read where the query is planned."""
 
     addresses: tuple[str, ...]
     token: str | None = field(default=None, repr=False)
@@ -66,10 +66,10 @@ class Servers:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Servers:
-        """As the options of a table say; ConfigError where they do not fit together."""
+        """Return the servers of a table's options. Raises ConfigError for options that do not fit together."""
         given = [address.strip() for address in options.get(SERVER, "").split(",") if address.strip()]
         if not given:
-            raise ConfigError(f'a table of penstock needs .option("{SERVER}", "host:port"): where an instance answers queries')
+            raise ConfigError(f'a table of penstock needs .option("{SERVER}", "host:port"): the address of an instance')
         secure = any(address.startswith("https://") for address in given) or any(
             name.lower().startswith(f"{SERVER}.ssl.") for name in options
         )
@@ -78,7 +78,7 @@ class Servers:
             try:
                 advertised(address)
             except ValueError as exc:
-                raise ConfigError(f"{SERVER} = {address[:300]!r} is no address of an instance: {exc}") from exc
+                raise ConfigError(f"{SERVER} = {address[:300]!r} is not the address of an instance: {exc}") from exc
         authorities = options.get(f"{SERVER}.ssl.ca.location")
         certificate = options.get(f"{SERVER}.ssl.certificate.location")
         return cls(
@@ -93,22 +93,22 @@ class Servers:
         )
 
     def get(self, target: str) -> Any:
-        """What the first server that answers says, as JSON; what it refuses is told in its own words."""
+        """Return the JSON answer of the first available server. A refusal is raised with the server's reason."""
         failures = []
         for address in self.addresses:
             try:
-                with self._response(address, target, f"the instance at {address} refuses") as response:
+                with self._response(address, target, f"The instance at {address} refused the request") as response:
                     return json.loads(response.read(_MAX_ANSWER))
             except PenstockError:
                 raise
             except (OSError, http.client.HTTPException) as exc:
-                failures.append(f"the instance at {address} cannot be asked: {distrust(exc) or exc}")
+                failures.append(f"Connecting to the instance at {address} failed: {distrust(exc) or exc}")
             except (ValueError, RecursionError):
-                failures.append(f"{address} does not answer as an instance of penstock does")
+                failures.append(f"{address} does not answer like an instance of penstock")
         raise StateStoreNotAvailableError("; ".join(failures))
 
     def table(self, store: str) -> StoreTable:
-        """Ask what a store looks like, one server after the other."""
+        """Return the schema of a store from the first available server."""
         failures = []
         for address in self.addresses:
             try:
@@ -119,7 +119,7 @@ class Servers:
         raise StateStoreNotAvailableError("; ".join(failures))
 
     def table_now(self, store: str) -> StoreTable:
-        """The same, with patience while nobody answers."""
+        """Return the schema of a store, with retries while no server answers."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -130,7 +130,7 @@ class Servers:
             time.sleep(0.2)
 
     def batches(self, store: str, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """A partition, from the instance that has it; one that moves is looked for again."""
+        """Yield a partition from its instance. While it moves, it is located again."""
         return patient_batches(lambda: self._batches(store, partition, read, columns))
 
     def changes(self, store: str, partition: int, wanted: ChangeRead, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -164,29 +164,30 @@ class Servers:
         active = self.table(store).active
         address = active[partition] if partition < len(active) else None
         if address is None:
-            raise StateStoreNotAvailableError(f"partition {partition} of store {store} is nobody's now; ask again later")
+            raise StateStoreNotAvailableError(f"partition {partition} of store {store} has no instance now. Try again")
         with self._stream(address, table_target(store, partition, read, columns), f"partition {partition} of ") as body:
             yield from checked(pa.ipc.open_stream(body), columns)
-            body.read()  # the end has to have come, not only the connection's
+            body.read()  # check the end of the stream, not only of the connection
 
     @contextmanager
     def _stream(self, address: str, target: str, what: str = "") -> Iterator[http.client.HTTPResponse]:
-        """The body of an answer; what goes wrong says of which instance."""
+        """Yield the body of an answer. Errors name the store and the instance."""
         store = target.split("/")[3]
         try:
-            with self._response(address, target, f"the instance at {address} does not give {what}store {store}") as response:
+            with self._response(address, target, f"The instance at {address} does not return {what}store {store}") as response:
                 yield response
         except PenstockError:
             raise
         except (OSError, http.client.HTTPException, ValueError) as exc:
             raise StateStoreNotAvailableError(
-                f"{what}store {store} at {address} cannot be read: {distrust(exc) or exc}; is {SERVER} the address of an "
-                "instance that runs?"
+                f"{what}store {store} at {address} cannot be read: {distrust(exc) or exc}. Check that {SERVER} is the "
+                "address of a "
+                "running instance"
             ) from exc
 
     @contextmanager
     def _response(self, address: str, target: str, refusal: str) -> Iterator[http.client.HTTPResponse]:
-        """A good answer to a question; one that is refused is raised, with these words before its own."""
+        """Yield a successful response. A refusal is raised with `refusal` before its reason."""
         connection = self._connection(advertised(address))
         try:
             headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
@@ -206,8 +207,8 @@ class Servers:
         if not self.secure and self.token is not None and not self.plaintext_allowed and not is_loopback(reached):
             connection.close()
             raise ConfigError(
-                f"the token is not sent to {host} in plain text: give {SERVER}.ssl.ca.location where it speaks TLS, or say "
-                f"{SERVER}.plaintext.allowed = true where a proxy or a mesh encrypts"
+                f"The token is not sent to {host} in plain text. Set {SERVER}.ssl.ca.location for TLS, or "
+                f"{SERVER}.plaintext.allowed = true if a proxy or a mesh encrypts"
             )
         return connection
 
@@ -219,7 +220,7 @@ class Servers:
 
 
 def patient_batches(look: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """The batches of a partition, which is looked for again while it moves, until its first rows have come."""
+    """Yield the batches of a partition. Until the first rows arrive, it is located again while it moves."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         batches = look()
@@ -237,7 +238,7 @@ def patient_batches(look: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa
 
 
 def table_target(store: str, partition: int, read: TableRead, columns: Columns) -> str:
-    """The address of a part of a partition; a list of keys that is too long for it is left to who asks."""
+    """Return the URL path for a part of a partition. A list of keys that is too long is left out, and the caller filters."""
     parameters = {"partition": str(partition), "columns": ",".join(name for name, _ in columns)}
     text = "" if read.is_all else urlencode({"read": read.to_text()})
     return f"/api/stores/{quote(store, safe='')}/table?{urlencode(parameters)}" + (
@@ -246,7 +247,7 @@ def table_target(store: str, partition: int, read: TableRead, columns: Columns) 
 
 
 def checked(batches: Any, columns: Columns) -> Iterator[pa.RecordBatch]:
-    """Batches with exactly these columns; ValueError where others have come."""
+    """Yield batches with exactly these columns. Raises ValueError for other columns."""
     from penstock.runtime.queries.arrow_table import schema_of
 
     schema = schema_of(columns)
@@ -255,7 +256,7 @@ def checked(batches: Any, columns: Columns) -> Iterator[pa.RecordBatch]:
         try:
             yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
         except (KeyError, TypeError, pa.ArrowInvalid) as exc:
-            raise ValueError(f"columns {batch.schema.names} have come instead of {schema.names}: {exc}") from exc
+            raise ValueError(f"the answer has columns {batch.schema.names} instead of {schema.names}: {exc}") from exc
 
 
 def _table(body: bytes, address: str) -> StoreTable:
@@ -265,7 +266,7 @@ def _table(body: bytes, address: str) -> StoreTable:
         active = tuple(None if host is None else str(host) for host in found["active"])
         key_format = found["key_format"]
     except (ValueError, TypeError, KeyError, RecursionError) as exc:
-        raise StateStoreNotAvailableError(f"{address} does not answer as an instance of penstock does") from exc
+        raise StateStoreNotAvailableError(f"{address} does not answer like an instance of penstock") from exc
     return StoreTable(columns, None if key_format is None else str(key_format), active)
 
 
@@ -296,4 +297,4 @@ def _text(path: str, option: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as exc:
-        raise ConfigError(f"{option} = {path} cannot be read where the query is planned: {exc}") from exc
+        raise ConfigError(f"{option} = {path} cannot be read by the process that plans the query: {exc}") from exc

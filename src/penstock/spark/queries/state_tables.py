@@ -1,8 +1,9 @@
-"""Tables of the application that runs in this driver: read from files where these are, else through threads and other instances.
+"""Tables of the application in this driver, read from files, stream threads or other instances.
 
-Nothing is read before an action, and every action reads anew: a DataFrame of a store is a live table. Where the state is, Spark's
-tasks ask the driver when they run (`guide.py`), since it may have moved since the table was made, and since nobody can tell Spark
-where to run them: what is not on a task's own host is read through the thread or the query server that has it.
+Nothing is read before an action, and every action reads again: a DataFrame of a store is live. When Spark's tasks run, they
+ask the driver for the state's location (`spark/queries/store_locator.py`). It may have moved since the table was made, and
+Spark may run a task on any host. A task reads files on its own host, and other state through its stream thread or query
+server.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _MAX_REASON = 64 * 1024
 def located_batches(
     application: Application, store_name: str, task_id: TaskId, columns: Columns, guide: Address, read: TableRead
 ) -> Iterator[pa.RecordBatch]:
-    """Read a partition where it is; one that moves is looked for again."""
+    """Yield a partition from its current location. While it moves, it is located again."""
 
     def look() -> Iterator[pa.RecordBatch]:
         source = ask(guide, application, store_name, task_id)
@@ -51,7 +52,7 @@ def located_batches(
 def read_source(
     application: Application, store_name: str, source: StoreSource, columns: Columns, read: TableRead
 ) -> Iterator[pa.RecordBatch]:
-    """Read a partition from where it was found."""
+    """Yield a partition from a location."""
     if source.server is not None:
         yield from _read_server(application, store_name, source.server, source.task_id.partition, columns, read)
         return
@@ -74,7 +75,7 @@ def read_source(
 def _read_server(
     application: Application, store_name: str, server: str, partition: int, columns: Columns, read: TableRead
 ) -> Iterator[pa.RecordBatch]:
-    """A partition that another instance has, as an Arrow stream, of which every part is proved to be the other's."""
+    """Yield a partition of another instance as Arrow batches. Every part of the stream is authenticated."""
     host, target = HostInfo.build_from_endpoint(server), table_target(store_name, partition, read, columns)
     assert host is not None
     tls = server_tls(application.config)
@@ -85,11 +86,11 @@ def _read_server(
             with connection.stream(target, _MAX_REASON) as (status, body):
                 if status != 200:
                     raise StateStoreNotAvailableError(
-                        f"the instance at {server} does not give partition {partition} of store {store_name}: {status} "
+                        f"the instance at {server} does not return partition {partition} of store {store_name}: {status} "
                         f"{body.read(999)!r}"
                     )
                 yield from checked(pa.ipc.open_stream(body), columns)
-                body.read()  # the end has to have come, not only the connection's
+                body.read()  # check the end of the stream, not only of the connection
         finally:
             connection.close()
     except PenstockError:

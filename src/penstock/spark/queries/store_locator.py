@@ -1,6 +1,6 @@
-"""Tells Spark's tasks where a partition of a store is when they read it: a table outlives the placement it was made under.
+"""Locates store partitions for Spark's tasks at read time, because partitions can move after a table was made.
 
-A thread in the driver answers whoever knows the application's key (`channel.py`).
+A thread in the driver answers tasks that know the application's key (`spark/queries/channel.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ANSWER_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class StoreSource:
-    """How to read a partition of a store: its files, the stream thread at an address, or the query server of another instance.
+    """The location of a store's partition: files, a stream thread's address, or another instance's query server.
 
     `folder` is relative to the application's folder. A Spark task on another host than the files asks the stream thread.
     """
@@ -46,7 +46,7 @@ _CODEC = Codec(TaskId, StoreSource)
 
 
 class StoreLocator:
-    """Answers with what `find(store, task)` says; `address` is where, for `ask`."""
+    """Answers requests with `find(store, task)` at `address`."""
 
     def __init__(self, spark: SparkContext, application: Application, find: Find) -> None:
         self._find = find
@@ -70,7 +70,6 @@ class StoreLocator:
         self.address: Address = address if isinstance(address, str) else (host, address)
 
     def close(self) -> None:
-        """Answer no more."""
         self._listening.close()
         self._remove_folder()
 
@@ -85,12 +84,12 @@ class StoreLocator:
             channel.send("value", self._find(str(name), task_id))
         except PenstockError as exc:
             send_error(channel, exc)
-        except Exception as exc:  # noqa: BLE001 - told to who asks
-            send_error(channel, InvalidStateStoreError(f"where the store is cannot be told: {exc!r}"))
+        except Exception as exc:  # noqa: BLE001 - sent to the caller
+            send_error(channel, InvalidStateStoreError(f"locating the store failed: {exc!r}"))
 
 
 def ask(address: Address, application: Application, store_name: str, task_id: TaskId) -> StoreSource:
-    """Where a partition is now; waits while it is being opened or moves."""
+    """Return the current location of a partition. Waits while it opens or moves."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -108,8 +107,8 @@ def _ask(address: Address, application: Application, store_name: str, task_id: T
             found = answer_of(channel.receive(_ANSWER_SECONDS))[-1]
     except GONE as exc:
         raise InvalidStateStoreError(
-            f"the application whose store {store_name} is read does not answer ({exc}): a table can be read while it runs"
+            f"The application of store {store_name} does not answer ({exc}). A table can be read only while its application runs"
         ) from exc
     if not isinstance(found, StoreSource):
-        raise InvalidStateStoreError(f"the driver does not tell where partition {task_id.partition} of store {store_name} is")
+        raise InvalidStateStoreError(f"The driver sent no location for partition {task_id.partition} of store {store_name}")
     return found

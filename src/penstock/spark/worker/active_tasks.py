@@ -26,7 +26,7 @@ from penstock.kafka.clients import (
     restore_consumer_config,
 )
 from penstock.kafka.fetch import MOST_BYTES, FetchRange, LenientFetcher, OffsetOutOfRangeError, RangeFetcher
-from penstock.kafka.follow import Follower, Taken
+from penstock.kafka.follow import Taken
 from penstock.kafka.log_reader import LogReader
 from penstock.kafka.log_transport import LogTransport, log_transport
 from penstock.kafka.produce import ThreadProducer
@@ -42,11 +42,12 @@ from penstock.runtime.key_placement import PARTITION, KeyPlacement
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
-from penstock.spark.messages import Application, Committed, RestoreProgress, ThreadReport
+from penstock.spark.messages import Application, Committed, RestoreProgress, TaskStart, ThreadReport
 from penstock.spark.record_block import RecordBlock
 from penstock.spark.worker import step_sizes
 from penstock.spark.worker.block_progress import processed_rows, with_processed_rows, without_extras
 from penstock.spark.worker.global_tables import ThreadGlobalTables
+from penstock.spark.worker.history_follower import HistoryFollower
 from penstock.spark.worker.repartitioning import expand
 from penstock.spark.worker.thread_metrics import share_processing, take_punctuations, watch_task
 from penstock.spark.worker.vector_upgrade import ShuffledBefore, SkippingCollector
@@ -58,6 +59,8 @@ from penstock.state.store import StateStore
 # While a transaction is open: how often it is looked at, and how long after its timeout it is taken for one that never ends.
 # Brokers look for transactions that have timed out every ten seconds.
 _DECIDED_EVERY, _DECIDED_AFTER = 0.1, 30.0
+# The cache of a task in a backfill, unless the configured one is larger or caches are switched off: it holds the keys of a batch.
+_BACKFILL_CACHE = 32 << 20
 
 
 class _OpenTask:
@@ -116,7 +119,8 @@ class ActiveTasks:
         reads = self.client_metrics(CONSUMER, consumer_id)
         ends = BatchEnds(partial(self._log_transport, restorer_id))
         self._fetcher = LenientFetcher(settings, metrics=reads, batch_end=ends, most_bytes=MOST_BYTES)
-        self.follower = Follower(settings, reads)
+        self._staged = application.staged
+        self.follower = HistoryFollower(settings, reads, self._staged)
         restoring = restore_consumer_config(self._config, restorer_id)
         self._restores_committed = reads_committed(restoring)
         self._restorer = ChangelogReader(
@@ -142,6 +146,7 @@ class ActiveTasks:
         self.restoring: dict[TaskId, _OpenTask] = {}
         self.running: dict[TaskId, _OpenTask] = {}
         self._key_placement: dict[TaskId, KeyPlacement] = {}
+        self._cache_bytes = self._config.total_cache_size
 
     def _log_reader(self, client_id: str) -> LogReader:
         return LogReader(self._log_transport(client_id), self._restores_committed)
@@ -177,6 +182,18 @@ class ActiveTasks:
             self.restoring[task_id] = self._open(task_id, wanted[task_id], logs)
         return new
 
+    def enlarge_caches(self, enlarged: bool) -> None:
+        """Give tasks the caches of a backfill, or those that are configured; called between batches.
+
+        Nothing in a cache is dirty then, so a cache that becomes smaller forwards nothing.
+        """
+        configured = self._config.total_cache_size
+        size = max(configured, _BACKFILL_CACHE) if enlarged and configured else configured
+        if size != self._cache_bytes:
+            self._cache_bytes = size
+            for opened in (*self.running.values(), *self.restoring.values()):
+                opened.task.context.cache.resize(size)
+
     def repartition_ends(self, tasks: Iterable[TaskId]) -> dict[TopicPartition, int]:
         """Where the repartition partitions end that tasks read or write.
 
@@ -209,13 +226,26 @@ class ActiveTasks:
             if missing:
                 report.restoring += tuple(missing)
                 continue
-            opened.task.complete_restoration({p: without_extras(c) for p, c in opened.committed.items()})
+            opened.task.complete_restoration({p: self._as_position(p, c) for p, c in opened.committed.items()})
             del self.restoring[task_id]
             self.running[task_id] = opened
         if not self.restoring:
             self._restorer.rest()
         elif report.restoring:
             self._expect_next(report.restoring)
+
+    def _as_position(self, partition: TopicPartition, committed: OffsetAndMetadata) -> OffsetAndMetadata:
+        """What a task understands of a commit: its position, also one in history, and times."""
+        staged = self._staged.get(partition)
+        offset = committed.offset if staged is None else staged.position(partition, committed)
+        return without_extras(committed)._replace(offset=offset)
+
+    def start_positions(self, start: TaskStart) -> dict[TopicPartition, int]:
+        """Where the partitions of a task are read from: within history that is left, or in the topic."""
+        return {
+            p: at if (staged := self._staged.get(p)) is None else staged.position(p, start.committed.get(p))
+            for p, at in start.offsets.items()
+        }
 
     def _expect_next(self, restoring: Sequence[RestoreProgress]) -> None:
         """Begin to fetch what the next call restores first: it comes while the driver hears how far this one got."""
@@ -299,7 +329,7 @@ class ActiveTasks:
     ) -> StreamTask:
         subtopology = self._plan.subtopologies[task_id.subtopology]
         folder = self._directory.get_or_create_directory_for_task(task_id)
-        metrics, cache = TaskMetrics(self._metrics, task_id), RecordCache(self._config.total_cache_size)
+        metrics, cache = TaskMetrics(self._metrics, task_id), RecordCache(self._cache_bytes)
         environment = TaskEnvironment(
             *(self._config, self._clock, metrics, cache, self._plan.partitions.get, self._globals.stores, self.lookup_tables)
         )
@@ -409,13 +439,16 @@ class ActiveTasks:
         columns = block.columns(partition, offsets)
         return processed + task.process_counted(partition, columns, block.weights.tolist(), next_offset)
 
-    def read_directly(self, partitions: Mapping[TopicPartition, int], most: int) -> Taken:
+    def read_directly(self, partitions: Mapping[TopicPartition, int], most: int, until: Mapping[TopicPartition, int]) -> Taken:
         """Read partitions that the follower cannot read on: batches that cannot be read are skipped, and told with the records.
+
+        Of a partition in `until` nothing is read from that offset on.
 
         Raises OffsetOutOfRangeError where a log does not have the position, and what the brokers say of a topic that is gone.
         """
         ends = self._admin.log_ends(partitions, self._reads_committed)
-        ranges = [FetchRange(*p, at, min(ends[p], at + most)) for p, at in partitions.items() if ends[p] > at]
+        limits = {p: min(end, until.get(p, end)) for p, end in ends.items()}
+        ranges = [FetchRange(*p, at, min(limits[p], at + most)) for p, at in partitions.items() if limits[p] > at]
         beyond = {p: at for p, at in partitions.items() if ends[p] < at}
         if beyond:
             whole = self._admin.log_ends(beyond, False)
@@ -445,6 +478,9 @@ class ActiveTasks:
         """
         task, started = self.running[task_id].task, time.perf_counter()
         task.update_lags(lags)
+        if self._staged:
+            group = task.partition_group
+            group.awaited = frozenset(filter(self.follower.reads_history, group.partitions))
         processed = task.process_all(until=until)
         task.metrics.processed(processed, time.perf_counter() - started)
         task.maybe_punctuate_stream_time()
@@ -459,7 +495,10 @@ class ActiveTasks:
             if partition in commit.offsets:
                 commit.offsets[partition] = had.carried(commit.offsets[partition])
         for partition, committed in commit.offsets.items():
-            commit.offsets[partition] = self._with_rows(opened, partition, committed)
+            staged = self._staged.get(partition)
+            commit.offsets[partition] = (
+                self._with_rows(opened, partition, committed) if staged is None else staged.committed(committed)
+            )
         opened.advance_position(commit.offsets)
         return commit
 

@@ -1,7 +1,8 @@
 """Which nodes of a topology a thread is busy with: looked at twenty times a second while turns run, on a thread of its own.
 
 To take the time of every node for every record would cost more than many nodes do. The stack of the thread that runs the turn
-tells where it is at any moment (`doing.py`): what is found there often is where the time goes. A look takes some 50 µs.
+tells where it is at any moment (`spark/worker/current_work.py`): what is found there often is where the time goes. A look
+takes some 50 µs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Asks the clients of a thread that has nothing to do for what they have to tell, on a thread of its own.
 
-librdkafka has statistics to tell every few seconds (`client_metrics.py`) and keeps them until the client is polled. Turns poll
-it; a thread without work for days would fill its memory with them.
+librdkafka has statistics to tell every few seconds (`kafka/client_metrics.py`) and keeps them until the client is polled. Turns
+poll it; a thread without work for days would fill its memory with them.
 """
 
 from __future__ import annotations

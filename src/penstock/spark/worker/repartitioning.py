@@ -5,7 +5,7 @@ The topic is the truth: its committed offset is the only position behind a repar
 1. In-process hand-over. If one thread runs all tasks that write to a repartition topic and all tasks that read it, and the
    readers have read the topic to its end, records go from task to task in memory, within the same transaction. A record that a
    reader has not processed at the commit is written to the topic in that transaction, and is read from there later.
-2. Blocks. Otherwise the records for one partition are written as one Kafka record (`record_block.py`), unless
+2. Blocks. Otherwise the records for one partition are written as one Kafka record (`spark/record_block.py`), unless
    `repartition.format = records`.
 
 Before a count only the number of records of each key and their latest timestamp are sent.

@@ -52,6 +52,8 @@ from penstock.usage import own_usage
 _LISTEN_SECONDS = 0.02
 # A batch processes no longer than this, so that with its commit it takes three seconds at most.
 _LONGEST_BATCH = 1.5
+# In a backfill nobody waits for results.
+_LONGEST_BACKFILL = 3.0
 # How long a slice of a restore is: while nothing else of the thread works, and between two batches of its other tasks.
 _RESTORE_ALONE, _RESTORE_BETWEEN = 1.0, 0.2
 # Global tables are read by queries too: so soon they are brought up to date while no record comes that reads them.
@@ -105,11 +107,14 @@ class StreamThread:
         """The partitions of each task that works."""
         self._readers: dict[TopicPartition, TaskId] = {}
         self._drains = False
+        self._until: Mapping[TopicPartition, int] | None = None
+        """In a backfill: the offset of each source partition from which nothing is read."""
         self._left_out: frozenset[TopicPartition] = frozenset()
         """The source partitions that are followed and not read, because the residency drains."""
         self._report, self._report_lock = ThreadReport(), threading.Lock()
         self._reported_at = self._globals_at = -_REPORT_SECONDS
         self._looked_at = now()
+        self._longest = _LONGEST_BATCH
         self._group_metadata = b""
 
     # -- a residency ---------------------------------------------------------------------------------------------------
@@ -121,14 +126,23 @@ class StreamThread:
             with self._report_lock:
                 self._report.offsets, self._report.iterations, self._report.held = {}, 0, None
             self._group_metadata, self._drains = residency.group_metadata, residency.drains
-            self._pacing.limit(residency.commit_seconds, residency.max_records)
             if residency.tables is not None:
                 self.tasks.lookup_tables.update(residency.tables.value)
+            self._bound(residency)
             self._own(residency)
             is_called_away = bool(residency.seconds) and self._loop(residency)
             self._tell(closing=True)
             if is_called_away:  # the thread may be paused, or lose its partitions
                 self.tasks.follower.rest()
+
+    def _bound(self, residency: Residency) -> None:
+        """Take the limits of a residency: how large batches are, and up to where source partitions are read."""
+        backfills = residency.until is not None
+        self._pacing.limit(residency.commit_seconds, residency.max_records, backfills=backfills)
+        if backfills != (self._until is not None):
+            self.tasks.follower.rest()
+        self._until, self._longest = residency.until, _LONGEST_BACKFILL if backfills else _LONGEST_BATCH
+        self.tasks.enlarge_caches(backfills)
 
     def _own(self, residency: Residency) -> None:
         """Close the tasks that are not the thread's any more, and open those that are new."""
@@ -141,7 +155,7 @@ class StreamThread:
             inputs = {p for task in self.tasks.ids for p in self.application.plan.inputs(task)}
             self._positions = {p: at for p, at in self._positions.items() if p in inputs}
             for task in new:
-                self._positions.update(residency.tasks[task].offsets)
+                self._positions.update(self.tasks.start_positions(residency.tasks[task]))
             self._repartitions.opened(self.tasks.repartition_ends(new))
             self._timers = {task: timers for task, timers in self._timers.items() if task in self.tasks.running}
         with self._report_lock:
@@ -186,8 +200,9 @@ class StreamThread:
 
     @property
     def _awaits_more(self) -> bool:
-        """Whether there will be work without new records: to restore, or at the end of max.task.idle.ms if the thread drains."""
-        return bool(self.tasks.restoring) or (self._drains and any(idle is not None for _, idle in self._timers.values()))
+        """Whether there will be work without new records: to restore, or when max.task.idle.ms is over if input has an end."""
+        has_end = self._drains or self._until is not None
+        return bool(self.tasks.restoring) or (has_end and any(idle is not None for _, idle in self._timers.values()))
 
     def _wait(self, has_work: bool, free_at: float) -> None:
         follower = self.tasks.follower
@@ -234,7 +249,7 @@ class StreamThread:
                 followed |= {partition: self._positions[partition] for partition in inputs}
                 left_out |= {partition for partition in inputs if self._drains and partition.topic not in topics}
         self._left_out = frozenset(left_out)
-        self.tasks.follower.follow(followed)
+        self.tasks.follower.follow(followed, self._until)
         self._pause_full()
 
     def _pause_full(self) -> None:
@@ -273,7 +288,9 @@ class StreamThread:
     def _read_troubled(self) -> Taken:
         """Read past what the consumer cannot read on: what is readable, and which batches are not."""
         follower = self.tasks.follower
-        found = self.tasks.read_directly({p: self._positions[p] for p in follower.trouble}, self._pacing.records)
+        found = self.tasks.read_directly(
+            {p: self._positions[p] for p in follower.trouble}, self._pacing.records, self._until or {}
+        )
         follower.rest()
         return found
 
@@ -329,7 +346,9 @@ class StreamThread:
         handed: dict[TopicPartition, range] = {}
         counted: dict[TaskId, int] = {}
         commits: dict[TaskId, TaskCommit] = {}
-        processed, ends = 0, self._now() + _LONGEST_BATCH
+        processed, ends = 0, self._now() + self._longest
+        if any(map(self.tasks.follower.reads_history, taken.ranges)):
+            ends = math.inf  # whole batches, which were read up to a common time: no task is ahead of the others
         read = [(self._readers[partition], partition, found.end) for partition, found in taken.ranges.items()]
         for task, partition, end in read:  # before anything is handed over: what is in a topic is older
             processed += self.tasks.add(task, partition, taken.columns[partition], end)

@@ -305,7 +305,7 @@ class RocksDBStore(KeyValueBytesStore):
         self._open_iterators.add(iterator)
         return iterator
 
-    def few(self, stem: bytes, first: bytes, last: bytes, most: int) -> list[ByteEntry] | None:
+    def fetch_small(self, stem: bytes, first: bytes, last: bytes, most: int) -> list[ByteEntry] | None:
         """Ending and value of the keys that are `stem` and an ending between two others of the same length, in order.
 
         None where there are more than so many in the range, or another thread asks.

@@ -22,7 +22,7 @@ K = TypeVar("K")
 # To find a key costs as much as to read on over so many entries.
 _SCANNED_FOR_A_SEEK = 3
 # Up to so many windows of a key are read at once, without an iterator that could be left open.
-_FEW_SEGMENTS, _FEW_WINDOWS = 3, 16
+_SMALL_SEGMENTS, _SMALL_WINDOWS = 3, 16
 # A segment: its prefix (None where it is too old), its first and last time, and the stream time at which another one expires.
 _Segment = tuple[bytes | None, int, int, int]
 _NO_SEGMENT: _Segment = (None, 0, -1, -1)
@@ -131,15 +131,56 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
                 found[key] = of_key
         return found
 
-    @abstractmethod
     def fetch_key_range(
         self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]
     ) -> PeekingIterator[K, bytes]:
         """The entries of the record keys in a range, in a range of time."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        actual_from = self._actual_from(from_)
+        if self._is_past(actual_from, to):
+            return empty_iterator(self._name)
+        schema = self._scanned_schema
+        return self._scan_keys(
+            self._segments.search(*schema.segments_to_search(actual_from, to), forward),
+            schema.lower_range(key_from, actual_from),
+            schema.upper_range(key_to, to),
+            schema.matcher(key_from, key_to, actual_from, to, forward),
+            forward,
+            convert,
+        )
 
-    @abstractmethod
     def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """All entries in a range of time."""
+        actual_from = self._actual_from(from_)
+        if self._is_past(actual_from, to):
+            return empty_iterator(self._name)
+        schema = self._schema
+        return self._scan(
+            self._segments.search(actual_from, to, forward),
+            schema.lower_range(None, actual_from),
+            schema.upper_range(None, to),
+            schema.matcher(None, None, actual_from, to, forward),
+            forward,
+            convert,
+        )
+
+    @property
+    def _scanned_schema(self) -> KeySchema:
+        """The layout in which entries are looked for by key."""
+        return self._schema
+
+    def _scan_keys(
+        self,
+        prefixes: list[bytes],
+        lower: bytes | None,
+        upper: bytes | None,
+        match: Matcher,
+        forward: bool,
+        convert: Callable[[bytes], K],
+    ) -> PeekingIterator[K, bytes]:
+        """Scan keys of the layout in which entries are looked for by key."""
+        return self._scan(prefixes, lower, upper, match, forward, convert)
 
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
         """Put records of the changelog back; stream time moves to the latest of them first."""
@@ -284,7 +325,7 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
             convert,
         )
 
-    def few_windows(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]] | None:
+    def fetch_small_windows(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]] | None:
         """`(window_start, value)` of one record key in a range of time that lies in few segments; None where there are many."""
         if not self._is_window or not self._open:
             self._validate_open()
@@ -302,19 +343,21 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         live, first, last, until = self._live
         # Most reads go to the segment of the last put, and most find nothing.
         if live is not None and first <= actual_from and time_to <= last and observed < until:
-            found = self._db.few(live + key, first_ending, last_ending, _FEW_WINDOWS)
+            found = self._db.fetch_small(live + key, first_ending, last_ending, _SMALL_WINDOWS)
         else:
-            found = self._few_of(self._segments.search(actual_from, time_to), key, first_ending, last_ending)
+            found = self._fetch_small_of(self._segments.search(actual_from, time_to), key, first_ending, last_ending)
         if found is None:
             return None
         return [(WindowKeySchema.extract_store_timestamp(ending), value) for ending, value in found]
 
-    def _few_of(self, prefixes: list[bytes], key: bytes, first_ending: bytes, last_ending: bytes) -> list[ByteEntry] | None:
-        if len(prefixes) > _FEW_SEGMENTS:
+    def _fetch_small_of(
+        self, prefixes: list[bytes], key: bytes, first_ending: bytes, last_ending: bytes
+    ) -> list[ByteEntry] | None:
+        if len(prefixes) > _SMALL_SEGMENTS:
             return None
         found: list[ByteEntry] = []
         for prefix in prefixes:
-            entries = self._db.few(prefix + key, first_ending, last_ending, _FEW_WINDOWS)
+            entries = self._db.fetch_small(prefix + key, first_ending, last_ending, _SMALL_WINDOWS)
             if entries is None:
                 return None
             found += entries
@@ -407,33 +450,6 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
                     if key in keys and from_ <= (timestamp := timestamp_of(binary)) <= to:
                         found.setdefault(key, []).append((timestamp, value))
         return found
-
-    def fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]
-    ) -> PeekingIterator[K, bytes]:
-        """The entries of the record keys in a range, in a range of time."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        actual_from = self._actual_from(from_)
-        if self._is_past(actual_from, to):
-            return empty_iterator(self._name)
-        schema = self._schema
-        return self._scan(
-            self._segments.search(*schema.segments_to_search(actual_from, to), forward),
-            schema.lower_range(key_from, actual_from),
-            schema.upper_range(key_to, to),
-            schema.matcher(key_from, key_to, actual_from, to, forward),
-            forward,
-            convert,
-        )
-
-    def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
-        """All entries in a range of time."""
-        actual_from = self._actual_from(from_)
-        if self._is_past(actual_from, to):
-            return empty_iterator(self._name)
-        match = self._schema.matcher(None, None, actual_from, to, forward)
-        return self._scan(self._segments.search(actual_from, to, forward), None, None, match, forward, convert)
 
     def _actual_from_of_key(self, from_: int) -> int:
         return self._actual_from(from_) if self._found_from is None else max(from_, self._found_from)

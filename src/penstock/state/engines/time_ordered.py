@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from penstock.state.engines.segmented import AbstractSegmentedBytesStore
 from penstock.state.engines.segments import PREFIX_SIZE
 from penstock.state.engines.store_format import StoreFormat
-from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
-from penstock.state.keys.prefixed_window import is_time_first_schema_key
+from penstock.state.iterators import PeekingIterator, empty_iterator
+from penstock.state.keys.prefixed import BaseKeySchema, IndexKeySchema, is_base_key
 from penstock.state.keys.schema import KeySchema, Matcher
 from penstock.state.value_formats import PLAIN, TIMESTAMPED
 
@@ -31,8 +30,8 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
         name: str,
         retention_period: int,
         segment_interval: int,
-        base_schema: KeySchema,
-        index_schema: KeySchema | None,
+        base_schema: BaseKeySchema,
+        index_schema: IndexKeySchema | None,
         is_window: bool,
         retain_duplicates: bool = False,
     ) -> None:
@@ -40,6 +39,7 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
         store_format = StoreFormat(layout, TIMESTAMPED if is_window else PLAIN, duplicates=retain_duplicates)
         min_age = 0 if is_window else 1
         super().__init__(name, retention_period, segment_interval, base_schema, store_format, is_window, min_age)
+        self._base = base_schema
         self._index = index_schema
 
     @property
@@ -47,23 +47,22 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
         """Whether entries of one key can be found without reading all others."""
         return self._index is not None
 
-    @abstractmethod
-    def to_index_key(self, base_key: bytes) -> bytes:
-        """The index key that stands for a base key."""
+    @property
+    def _scanned_schema(self) -> KeySchema:
+        return self._index or self._schema
 
-    @abstractmethod
-    def to_base_key(self, index_key: bytes) -> bytes:
-        """The base key that an index key stands for."""
+    def to_store_key(self, changelog_key: bytes) -> bytes:
+        return self._base.from_changelog_key(changelog_key)
 
     def _time_of(self, key: bytes) -> int:
-        return super()._time_of(key if is_time_first_schema_key(key) else self.to_base_key(key))
+        return super()._time_of(key if is_base_key(key) else self._base.from_index_key(key))
 
     def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """The entries of one record key in a range of time, with what `convert` makes of their base keys."""
         actual_from = self._actual_from(from_)
         if self._is_past(actual_from, to):
             return empty_iterator(self._name)
-        schema = self._index or self._schema
+        schema = self._scanned_schema
         return self._scan_keys(
             self._segments.search(*schema.segments_to_search(actual_from, to), forward),
             schema.lower_range_fixed_size(key, actual_from),
@@ -73,39 +72,11 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
             convert,
         )
 
-    def fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]
+    def scan_base(
+        self, segments: tuple[int, int], lower: bytes, upper: bytes, match: Matcher, convert: Callable[[bytes], K]
     ) -> PeekingIterator[K, bytes]:
-        """The entries of the record keys in a range, in a range of time."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        actual_from = self._actual_from(from_)
-        if self._is_past(actual_from, to):
-            return empty_iterator(self._name)
-        schema = self._index or self._schema
-        return self._scan_keys(
-            self._segments.search(*schema.segments_to_search(actual_from, to), forward),
-            schema.lower_range(key_from, actual_from),
-            schema.upper_range(key_to, to),
-            schema.matcher(key_from, key_to, actual_from, to, forward),
-            forward,
-            convert,
-        )
-
-    def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
-        """All entries in a range of time, in the order of time."""
-        actual_from = self._actual_from(from_)
-        if self._is_past(actual_from, to):
-            return empty_iterator(self._name)
-        schema = self._schema
-        return self._scan(
-            self._segments.search(actual_from, to, forward),
-            schema.lower_range(None, actual_from),
-            schema.upper_range(None, to),
-            schema.matcher(None, None, actual_from, to, forward),
-            forward,
-            convert,
-        )
+        """The entries between two base keys in the segments of a range of time; expired ones too, until their segment goes."""
+        return self._scan(self._segments.search(*segments), lower, upper, match, True, convert)
 
     def _scan_keys(
         self,
@@ -118,17 +89,17 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
     ) -> PeekingIterator[K, bytes]:
         if self._index is None:
             return self._scan(prefixes, lower, upper, match, forward, convert)
-        index_entries = self._scan(prefixes, lower, upper, match, forward, self.to_base_key)
+        index_entries = self._scan(prefixes, lower, upper, match, forward, self._base.from_index_key)
         return PeekingIterator(self._base_entries(index_entries, convert), self._name, lambda _: index_entries.close())
 
     def _put(self, prefix: bytes, base_key: bytes, value: bytes | None) -> None:
         if self._index is not None:
-            self._db.put(prefix + self.to_index_key(base_key), None if value is None else _INDEXED)
+            self._db.put(prefix + self._base.to_index_key(base_key), None if value is None else _INDEXED)
         self._db.put(prefix + base_key, value)
 
     def _put_live(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         if self._index is not None:
-            to_index = self.to_index_key
+            to_index = self._base.to_index_key
             super()._put_live(
                 [(key[:PREFIX_SIZE] + to_index(key[PREFIX_SIZE:]), None if value is None else _INDEXED) for key, value in entries]
             )

@@ -23,7 +23,7 @@ class RocksDBWindowStore(SegmentedWindowStore):
         super().__init__(bytes_store, retain_duplicates, window_size)
         self._keeps_values_alone = bytes_store.value_format is PLAIN
         # Each window that is asked for, or put, goes here.
-        self.few_windows = bytes_store.few_windows  # type: ignore[method-assign]
+        self.fetch_small_windows = bytes_store.fetch_small_windows  # type: ignore[method-assign]
         if not retain_duplicates:
             self.put_at = bytes_store.put_at
 

@@ -4,36 +4,9 @@ from __future__ import annotations
 
 from penstock.state.engines.segmented_windows import SegmentedWindowStore
 from penstock.state.engines.time_ordered import TimeOrderedSegmentedBytesStore
-from penstock.state.keys.prefixed_window import (
-    KeyFirstWindowKeySchema,
-    TimeFirstWindowKeySchema,
-    base_key_to_index_key,
-    index_key_to_base_key,
-)
-
-
-class TimeOrderedWindowSegmentedBytesStore(TimeOrderedSegmentedBytesStore):
-    """Windows in the order of their starts."""
-
-    def __init__(
-        self, name: str, retention_period: int, segment_interval: int, with_index: bool, retain_duplicates: bool = False
-    ) -> None:
-        index_schema = KeyFirstWindowKeySchema() if with_index else None
-        super().__init__(
-            name, retention_period, segment_interval, TimeFirstWindowKeySchema(), index_schema, True, retain_duplicates
-        )
-
-    def to_index_key(self, base_key: bytes) -> bytes:
-        """The index key that stands for a base key."""
-        return base_key_to_index_key(base_key)
-
-    def to_base_key(self, index_key: bytes) -> bytes:
-        """The base key that an index key stands for."""
-        return index_key_to_base_key(index_key)
-
-    def to_store_key(self, changelog_key: bytes) -> bytes:
-        """The base key of a key of the changelog."""
-        return TimeFirstWindowKeySchema.from_non_prefix_window_key(changelog_key)
+from penstock.state.keys.prefixed import IndexKeySchema
+from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
+from penstock.state.keys.window import WindowKeySchema
 
 
 class RocksDBTimeOrderedWindowStore(SegmentedWindowStore):
@@ -43,7 +16,26 @@ class RocksDBTimeOrderedWindowStore(SegmentedWindowStore):
     """
 
     _keys = TimeFirstWindowKeySchema
-    _wrapped: TimeOrderedWindowSegmentedBytesStore
+    _wrapped: TimeOrderedSegmentedBytesStore
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        retention_period: int,
+        segment_interval: int,
+        window_size: int,
+        retain_duplicates: bool,
+        with_index: bool,
+    ) -> RocksDBTimeOrderedWindowStore:
+        """Return a new store, not opened yet."""
+        index = IndexKeySchema(WindowKeySchema()) if with_index else None
+        base = TimeFirstWindowKeySchema()
+        return cls(
+            TimeOrderedSegmentedBytesStore(name, retention_period, segment_interval, base, index, True, retain_duplicates),
+            retain_duplicates,
+            window_size,
+        )
 
     @property
     def has_index(self) -> bool:

@@ -6,9 +6,10 @@ longer keys. So a schema gives bounds that are wide enough, and a matcher that l
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final
+from typing import ClassVar, Final
 
 ACCEPT: Final = 1
 """The key belongs to the result."""
@@ -57,6 +58,30 @@ class KeySchema(ABC):
     @abstractmethod
     def segments_to_search(self, from_: int, to: int) -> tuple[int, int]:
         """The range of segment times that can hold an answer."""
+
+
+class ChangelogKeySchema(KeySchema):
+    """A layout of changelogs: the record key, then its times in a suffix of fixed size."""
+
+    __slots__ = ()
+    suffix: ClassVar[struct.Struct]
+
+    @abstractmethod
+    def _highest_suffix(self, to: int) -> bytes:
+        """Return the highest suffix of keys with a time up to `to`."""
+
+    def upper_range(self, key: bytes | None, to: int) -> bytes | None:
+        return None if key is None else ordered_upper_range(key, self._highest_suffix(to))
+
+    def lower_range(self, key: bytes | None, from_: int) -> bytes | None:
+        # Not `from_`: a longer key that begins with `key` and zeros sorts before `key` at that time.
+        return None if key is None else key + bytes(self.suffix.size)
+
+    def upper_range_fixed_size(self, key: bytes, to: int) -> bytes:
+        return key + self._highest_suffix(to)
+
+    def lower_range_fixed_size(self, key: bytes, from_: int) -> bytes:
+        return key + self.suffix.pack(max(0, from_), 0)
 
 
 def ordered_upper_range(key: bytes, max_suffix: bytes) -> bytes:

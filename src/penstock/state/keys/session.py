@@ -10,19 +10,18 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher, ordered_upper_range
+from penstock.state.keys.schema import ACCEPT, SKIP, ChangelogKeySchema, Matcher
 from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
 
 SUFFIX_SIZE: Final = 16
 
 _SUFFIX: Final = struct.Struct(">qq")
-_MIN_SUFFIX: Final = bytes(SUFFIX_SIZE)
 
 _pack = _SUFFIX.pack
 _unpack_from = _SUFFIX.unpack_from
 
 
-class SessionKeySchema(KeySchema):
+class SessionKeySchema(ChangelogKeySchema):
     """The key first, then the session's end, then its start.
 
     >>> SessionKeySchema.to_binary(b"key", 50, 100).hex()
@@ -30,31 +29,16 @@ class SessionKeySchema(KeySchema):
     """
 
     __slots__ = ()
+    suffix = _SUFFIX
 
-    def upper_range(self, key: bytes | None, to: int) -> bytes | None:
-        """See `KeySchema.upper_range`."""
+    def _highest_suffix(self, to: int) -> bytes:
         # Nothing bounds how late a session ends; `to` is the latest start.
-        return None if key is None else ordered_upper_range(key, _pack(MAX_TIMESTAMP, to))
-
-    def lower_range(self, key: bytes | None, from_: int) -> bytes | None:
-        """See `KeySchema.lower_range`."""
-        return None if key is None else key + _MIN_SUFFIX
-
-    def upper_range_fixed_size(self, key: bytes, to: int) -> bytes:
-        """See `KeySchema.upper_range_fixed_size`."""
-        return key + _pack(MAX_TIMESTAMP, to)
-
-    def lower_range_fixed_size(self, key: bytes, from_: int) -> bytes:
-        """See `KeySchema.lower_range_fixed_size`."""
-        return key + _pack(max(0, from_), 0)
+        return _pack(MAX_TIMESTAMP, to)
 
     def segment_timestamp(self, key: bytes) -> int:
-        """See `KeySchema.segment_timestamp`."""
         return self.extract_end_timestamp(key)
 
     def matcher(self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool) -> Matcher:
-        """See `KeySchema.matcher`."""
-
         def match(binary: bytes) -> int:
             end, start = _unpack_from(binary, len(binary) - SUFFIX_SIZE)
             if end < from_ or start > to:
@@ -67,7 +51,6 @@ class SessionKeySchema(KeySchema):
         return match
 
     def segments_to_search(self, from_: int, to: int) -> tuple[int, int]:
-        """See `KeySchema.segments_to_search`."""
         return from_, MAX_TIMESTAMP
 
     @staticmethod

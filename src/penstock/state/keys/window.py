@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher, ordered_upper_range
+from penstock.state.keys.schema import ACCEPT, SKIP, ChangelogKeySchema, Matcher
 from penstock.windows import MAX_TIMESTAMP, TimeWindow, Windowed
 
 log = logging.getLogger(__name__)
@@ -17,7 +17,6 @@ SUFFIX_SIZE: Final = 8 + SEQNUM_SIZE
 MAX_SEQNUM: Final = 2**31 - 1
 
 _SUFFIX: Final = struct.Struct(">qi")
-_MIN_SUFFIX: Final = bytes(SUFFIX_SIZE)
 
 _pack = _SUFFIX.pack
 _unpack_from = _SUFFIX.unpack_from
@@ -35,7 +34,7 @@ def time_window_for_size(start: int, window_size: int) -> TimeWindow:
     return TimeWindow(start, end)
 
 
-class WindowKeySchema(KeySchema):
+class WindowKeySchema(ChangelogKeySchema):
     """The key first, then time, then the sequence number that keeps duplicates apart.
 
     >>> WindowKeySchema.to_store_key_binary(b"key", 50, 0).hex()
@@ -43,31 +42,15 @@ class WindowKeySchema(KeySchema):
     """
 
     __slots__ = ()
+    suffix = _SUFFIX
 
-    def upper_range(self, key: bytes | None, to: int) -> bytes | None:
-        """See `KeySchema.upper_range`."""
-        return None if key is None else ordered_upper_range(key, _pack(to, MAX_SEQNUM))
-
-    def lower_range(self, key: bytes | None, from_: int) -> bytes | None:
-        """See `KeySchema.lower_range`."""
-        # Not `from_`: a longer key that begins with `key` and zeros sorts before `key` at that time.
-        return None if key is None else key + _MIN_SUFFIX
-
-    def upper_range_fixed_size(self, key: bytes, to: int) -> bytes:
-        """See `KeySchema.upper_range_fixed_size`."""
-        return key + _pack(to, MAX_SEQNUM)
-
-    def lower_range_fixed_size(self, key: bytes, from_: int) -> bytes:
-        """See `KeySchema.lower_range_fixed_size`."""
-        return key + _pack(max(0, from_), 0)
+    def _highest_suffix(self, to: int) -> bytes:
+        return _pack(to, MAX_SEQNUM)
 
     def segment_timestamp(self, key: bytes) -> int:
-        """See `KeySchema.segment_timestamp`."""
         return self.extract_store_timestamp(key)
 
     def matcher(self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool) -> Matcher:
-        """See `KeySchema.matcher`."""
-
         def match(binary: bytes) -> int:
             time: int = _unpack_from(binary, len(binary) - SUFFIX_SIZE)[0]
             if not from_ <= time <= to:
@@ -80,7 +63,6 @@ class WindowKeySchema(KeySchema):
         return match
 
     def segments_to_search(self, from_: int, to: int) -> tuple[int, int]:
-        """See `KeySchema.segments_to_search`."""
         return from_, to
 
     @staticmethod

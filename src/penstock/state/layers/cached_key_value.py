@@ -5,66 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from penstock.change import Change
-from penstock.record import Record, RecordContext
-from penstock.state.cache import CacheEntry, DirtyEntry, RecordCache
+from penstock.record import RecordContext
+from penstock.state.cache import CacheEntry, DirtyEntry
 from penstock.state.engines.key_value_bytes import prefix_bytes
 from penstock.state.iterators import ByteIterator, PeekingIterator, empty_iterator, is_inverted, overlay, prefix_end
-from penstock.state.layers.metrics import hit_ratio_sensor
+from penstock.state.layers.cached import CachingStore
 from penstock.state.layers.wrapped_key_value import WrappedKeyValueStore
-from penstock.state.store import StateStore, StateStoreContext
-
-FlushListener = Callable[[Record[Any, Change[Any]]], None]
 
 
-class CachingKeyValueStore(WrappedKeyValueStore):
+class CachingKeyValueStore(CachingStore, WrappedKeyValueStore):
     """Puts go to the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
-
-    passes_bytes = True
-    is_cache = True
 
     def __init__(self, wrapped: Any) -> None:
         super().__init__(wrapped)
-        self._flush_listener: FlushListener | None = None
-        self._send_old_values = False
-        self._open = False
         self._held: list[Callable[[], None]] = []
         """Who tells of changes that were written past the cache, with its next flush."""
-
-    def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the wrapped store and the store's part of the cache."""
-        self._context = context
-        self._cache: RecordCache = context.cache
-        self._cache_name = RecordCache.name_space(context.task_id, self._name)
-        self._cache.add_dirty_entry_flush_listener(self._cache_name, self._write_and_forward_all)
-        self._entries = self._cache.named(self._cache_name)
-        self._entries.hit_ratio = hit_ratio_sensor(context, self._name)
-        super().init(context, root)
-        self._open = True
-
-    def set_flush_listener(self, listener: FlushListener, send_old_values: bool) -> bool:
-        """Call `listener(record)` with the change of each entry that is flushed."""
-        self._flush_listener = listener
-        self._send_old_values = send_old_values
-        return True
 
     def flush_cache(self) -> None:
         """Write and forward all that waits."""
         self.validate_store_open()
         self._forward_held()
-        self._cache.flush(self._cache_name)
+        super().flush_cache()
 
     def clear_cache(self) -> None:
         """Drop all that waits."""
-        self.validate_store_open()
+        super().clear_cache()
         self._held.clear()
-        self._cache.clear(self._cache_name)
 
     def close(self) -> None:
         """Drop all that waits and close the wrapped store."""
-        self._open = False
         self._held.clear()
-        self._cache.close(self._cache_name)
         super().close()
 
     def get(self, key: bytes) -> Any:
@@ -81,8 +51,7 @@ class CachingKeyValueStore(WrappedKeyValueStore):
     def put(self, key: bytes, value: bytes | None) -> None:
         if not self._open:
             self.validate_store_open()
-        context = self._context.record_context or RecordContext(self._context.current_system_time_ms(), -1, -1, None)
-        self._cache.put(self._cache_name, key, CacheEntry(value, context, True))
+        self._cache.put(self._cache_name, key, CacheEntry(value, self._record(), True))
 
     def put_as(self, entries: Iterable[tuple[bytes, bytes | None, RecordContext]]) -> None:
         """Set many, each with the context of the record that did it."""
@@ -161,30 +130,15 @@ class CachingKeyValueStore(WrappedKeyValueStore):
 
     def _write_and_forward_all(self, entries: list[DirtyEntry]) -> None:
         self._forward_held()
-        for entry in entries:
-            self._write_and_forward(entry)
+        for key, new_value, entry in entries:
+            self._write_and_forward(key, new_value, entry)
 
-    def _write_and_forward(self, dirty: DirtyEntry) -> None:
-        key, new_value, entry = dirty
-        listener = self._flush_listener
-        old_value: bytes | None = None
-        if listener is not None:
-            if new_value is None or self._send_old_values:
-                old_value = self._wrapped.get(key)
-            # The key was neither in the store nor is it now: it came and went between two flushes.
-            if new_value is None and old_value is None:
-                return
-        context = self._context
-        current = context.record_context
-        entry_context = entry.context
-        context.set_record_context(entry_context)
-        try:
-            self._wrapped.put(key, new_value)
-            if listener is not None:
-                change = Change(new_value, old_value if self._send_old_values else None)
-                listener(Record(key, change, entry_context.timestamp, tuple(entry_context.headers)))
-        finally:
-            context.set_record_context(current)
+    def _fetch_below(self, binary_key: bytes) -> bytes | None:
+        value: bytes | None = self._wrapped.get(binary_key)
+        return value
+
+    def _put_below(self, binary_key: bytes, value: bytes | None) -> None:
+        self._wrapped.put(binary_key, value)
 
 
 def _values(entries: Iterator[tuple[bytes, CacheEntry]]) -> Iterator[tuple[bytes, bytes | None]]:

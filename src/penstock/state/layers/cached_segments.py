@@ -6,21 +6,17 @@ Entries lie in the cache under `segment id + key`, so that they come in the orde
 from __future__ import annotations
 
 import struct
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from penstock.change import Change
-from penstock.record import Record, RecordContext
-from penstock.state.cache import CacheEntry, DirtyEntry, NamedCache, RecordCache
+from penstock.record import RecordContext
+from penstock.state.cache import CacheEntry, DirtyEntry
 from penstock.state.iterators import PeekingIterator, overlay
 from penstock.state.keys.schema import ACCEPT, STOP, Matcher
-from penstock.state.layers.metrics import hit_ratio_sensor
-from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.store import StateStore, StateStoreContext, StoreIterator
+from penstock.state.layers.cached import CachingStore
+from penstock.state.store import StoreIterator
 from penstock.windows import MAX_TIMESTAMP
 
-FlushListener = Callable[[Record[Any, Change[Any]]], None]
 CachedEntry = tuple[bytes, "bytes | None"]
 
 SEGMENT_ID_SIZE: Final = 8
@@ -28,72 +24,14 @@ _pack_segment_id = struct.Struct(">q").pack
 _MAX_TRACKED_SEGMENTS = 64
 
 
-class CachingSegmentedStore(WrappedStateStore):
-    """Puts wait in the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
-
-    passes_bytes = True
-    is_cache = True
-    _context: StateStoreContext
-    _cache: RecordCache
-    _cache_name: str
-    _entries: NamedCache
+class CachingSegmentedStore(CachingStore):
+    """A cache whose keys begin with the id of their segment."""
 
     def __init__(self, wrapped: Any, segment_interval: int) -> None:
         super().__init__(wrapped)
         self._segment_interval = segment_interval
         # Which segments the cache may have entries of. An in-memory store has a segment for every ms: they are not counted.
         self._segment_ids: set[int] | None = set() if segment_interval > 1 else None
-        self._flush_listener: FlushListener | None = None
-        self._send_old_values = False
-        self._open = False
-
-    def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the wrapped store and the store's part of the cache."""
-        self._context = context
-        self._cache = context.cache
-        self._cache_name = RecordCache.name_space(context.task_id, self._name)
-        self._cache.add_dirty_entry_flush_listener(self._cache_name, self._write_and_forward_all)
-        self._entries = self._cache.named(self._cache_name)
-        self._entries.hit_ratio = hit_ratio_sensor(context, self._name)
-        super().init(context, root)
-        self._open = True
-
-    def set_flush_listener(self, listener: FlushListener, send_old_values: bool) -> bool:
-        """Call `listener(record)` with the change of each entry that is flushed."""
-        self._flush_listener = listener
-        self._send_old_values = send_old_values
-        return True
-
-    def flush_cache(self) -> None:
-        """Write and forward all that waits."""
-        self.validate_store_open()
-        self._cache.flush(self._cache_name)
-
-    def clear_cache(self) -> None:
-        """Drop all that waits."""
-        self.validate_store_open()
-        self._cache.clear(self._cache_name)
-
-    def close(self) -> None:
-        """Drop all that waits and close the wrapped store."""
-        self._open = False
-        self._cache.close(self._cache_name)
-        super().close()
-
-    @abstractmethod
-    def _fetch_below(self, binary_key: bytes) -> bytes | None:
-        """The value of a cached key in the wrapped store."""
-
-    @abstractmethod
-    def _put_below(self, binary_key: bytes, value: bytes | None) -> None:
-        """Put the value of a cached key into the wrapped store."""
-
-    def _came_and_went(self, binary_key: bytes) -> None:
-        """Hook: an entry is not written, since the store below has none, or none any more."""
-
-    def _listener_key(self, binary_key: bytes) -> bytes:
-        """The key of the changelog's layout, which the flush listener gets."""
-        return binary_key
 
     def _segment_id(self, timestamp: int) -> int:
         return max(0, timestamp) // self._segment_interval
@@ -107,7 +45,7 @@ class CachingSegmentedStore(WrappedStateStore):
     def _put_cached(self, binary_key: bytes, timestamp: int, value: bytes | None) -> RecordContext:
         if not self._open:
             self.validate_store_open()
-        context = self._context.record_context or RecordContext(self._context.current_system_time_ms(), -1, -1, None)
+        context = self._record()
         segment_id = max(0, timestamp) // self._segment_interval
         if self._segment_ids is not None and segment_id not in self._segment_ids:
             self._track_segment(segment_id)
@@ -169,28 +107,6 @@ class CachingSegmentedStore(WrappedStateStore):
     def _write_and_forward_all(self, entries: list[DirtyEntry]) -> None:
         for key, new_value, entry in entries:
             self._write_and_forward(key[SEGMENT_ID_SIZE:], new_value, entry)
-
-    def _write_and_forward(self, binary_key: bytes, new_value: bytes | None, entry: CacheEntry) -> None:
-        listener = self._flush_listener
-        old_value: bytes | None = None
-        if listener is not None:
-            if new_value is None or self._send_old_values:
-                old_value = self._fetch_below(binary_key)
-            # The key was neither in the store nor is it now: it came and went between two flushes.
-            if new_value is None and old_value is None:
-                self._came_and_went(binary_key)
-                return
-        context = self._context
-        current = context.record_context
-        entry_context = entry.context
-        context.set_record_context(entry_context)
-        try:
-            self._put_below(binary_key, new_value)
-            if listener is not None:
-                change = Change(new_value, old_value if self._send_old_values else None)
-                listener(Record(self._listener_key(binary_key), change, entry_context.timestamp, tuple(entry_context.headers)))
-        finally:
-            context.set_record_context(current)
 
 
 def _matching(entries: Iterator[tuple[bytes, CacheEntry]], match: Matcher) -> Iterator[CachedEntry]:

@@ -13,12 +13,8 @@ from penstock.record import RecordContext
 from penstock.state.cache import CacheEntry, DirtyEntry
 from penstock.state.engines.window_time_ordered import RocksDBTimeOrderedWindowStore
 from penstock.state.iterators import PeekingIterator
-from penstock.state.keys.prefixed_window import (
-    KeyFirstWindowKeySchema,
-    TimeFirstWindowKeySchema,
-    index_key_to_base_key,
-    is_time_first_schema_key,
-)
+from penstock.state.keys.prefixed import INDEX_PREFIX, IndexKeySchema, is_base_key
+from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
 from penstock.state.keys.window import WindowKeySchema
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry
 from penstock.state.layers.cached_window import CachingWindowStore
@@ -26,8 +22,7 @@ from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import StoreIterator
 from penstock.windows import MAX_TIMESTAMP, Windowed
 
-_to_index_key = KeyFirstWindowKeySchema.to_store_key_binary
-_key_of = TimeFirstWindowKeySchema.extract_store_key_bytes
+_from_index_key = TimeFirstWindowKeySchema().from_index_key
 _timestamp_of = TimeFirstWindowKeySchema.extract_store_timestamp
 
 _Below = StoreIterator[tuple[Windowed[bytes], bytes]]
@@ -45,7 +40,7 @@ class TimeOrderedCachingWindowStore(CachingWindowStore):
             raise ValueError("TimeOrderedCachingWindowStore only supports RocksDBTimeOrderedWindowStore backed store")
         self._has_index = engine.has_index
         if self._has_index:
-            self._key_schema = KeyFirstWindowKeySchema()
+            self._key_schema = IndexKeySchema(WindowKeySchema())
 
     @property
     def takes_rows(self) -> bool:
@@ -66,7 +61,7 @@ class TimeOrderedCachingWindowStore(CachingWindowStore):
             pointer = RecordContext(
                 context.timestamp, context.offset, context.partition, "", (), context.source_raw_key, context.source_raw_value
             )
-            cache_key = self._cache_key(_to_index_key(key, window_start, 0), window_start)
+            cache_key = self._cache_key(_to_index_key(key, window_start), window_start)
             self._cache.put(self._cache_name, cache_key, CacheEntry(b"", pointer, True))
 
     def _windows_of_keys(
@@ -81,7 +76,7 @@ class TimeOrderedCachingWindowStore(CachingWindowStore):
             yield from cached
             return
         for cache_key, _ in cached:
-            base_key = cache_key[:SEGMENT_ID_SIZE] + index_key_to_base_key(cache_key[SEGMENT_ID_SIZE:])
+            base_key = cache_key[:SEGMENT_ID_SIZE] + _from_index_key(cache_key[SEGMENT_ID_SIZE:])
             entry = self._cache.get(self._cache_name, base_key)
             # Without it the value was evicted, and so is in the store below.
             if entry is not None:
@@ -89,10 +84,10 @@ class TimeOrderedCachingWindowStore(CachingWindowStore):
 
     def _index_cache_key_of(self, windowed: Windowed[bytes]) -> bytes:
         start = windowed.window.start
-        return self._cache_key(_to_index_key(windowed.key, start, 0), start)
+        return self._cache_key(_to_index_key(windowed.key, start), start)
 
     def _windowed_of_index(self, cache_key: bytes) -> Windowed[bytes]:
-        return KeyFirstWindowKeySchema.from_store_bytes_key(cache_key[SEGMENT_ID_SIZE:], self._window_size)
+        return WindowKeySchema.from_store_bytes_key(cache_key[SEGMENT_ID_SIZE + len(INDEX_PREFIX) :], self._window_size)
 
     def _write_and_forward_all(self, entries: list[DirtyEntry]) -> None:
         if self._goes_past and entries:  # not with an index
@@ -101,8 +96,8 @@ class TimeOrderedCachingWindowStore(CachingWindowStore):
         written: set[bytes] = set()
         for key, new_value, entry in entries:
             binary_key = key[SEGMENT_ID_SIZE:]
-            if not is_time_first_schema_key(binary_key):
-                binary_key = index_key_to_base_key(binary_key)
+            if not is_base_key(binary_key):
+                binary_key = _from_index_key(binary_key)
                 found = self._cache.get(self._cache_name, key[:SEGMENT_ID_SIZE] + binary_key)
                 if found is None or binary_key in written:
                     continue
@@ -113,7 +108,11 @@ class TimeOrderedCachingWindowStore(CachingWindowStore):
             self._write_and_forward(binary_key, new_value, entry)
 
     def _listener_key(self, binary_key: bytes) -> bytes:
-        return WindowKeySchema.to_store_key_binary(_key_of(binary_key), _timestamp_of(binary_key), 0)
+        return self._keys.to_changelog_key(binary_key)
+
+
+def _to_index_key(key: bytes, window_start: int) -> bytes:
+    return INDEX_PREFIX + WindowKeySchema.to_store_key_binary(key, window_start, 0)
 
 
 def find_time_ordered_store(store: Any) -> RocksDBTimeOrderedWindowStore | None:

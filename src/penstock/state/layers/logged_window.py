@@ -36,7 +36,7 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
         self._log = self._changelog.log
         self._seqnum = None
         super().init(context, root)
-        self.few_windows = self._wrapped.few_windows  # type: ignore[method-assign]  # reads pass this layer
+        self.fetch_small_windows = self._wrapped.fetch_small_windows  # type: ignore[method-assign]  # reads pass this layer
         self._put_at = self._wrapped.put_at
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from penstock.record import Headers
 from penstock.state.engines.window_memory import InMemoryWindowStore
-from penstock.state.iterators import FewEntries, PeekingIterator
+from penstock.state.iterators import PeekingIterator, SmallEntries
 from penstock.state.keys.window import WindowKeySchema
 from penstock.state.layers.rows import RowValues
 from penstock.state.layers.wrapped_window import Entry, WindowKey
@@ -41,7 +41,7 @@ class MeteredWindowStore(RowValues[K, V], WindowRanges[K, V], Generic[K, V]):
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         super().init(context, root)
-        self._few = self._wrapped.few_windows
+        self._fetch_small = self._wrapped.fetch_small_windows
         self._times_iterators = self._metrics.times_iterators
 
     def _use_headers(self) -> None:
@@ -69,7 +69,7 @@ class MeteredWindowStore(RowValues[K, V], WindowRanges[K, V], Generic[K, V]):
     def past_cache(self: L) -> L:
         """A view of this store that reads what the record cache has written, and not what it still holds."""
         view = super().past_cache()
-        view._few = view._wrapped.few_windows
+        view._fetch_small = view._wrapped.fetch_small_windows
         return view
 
     def put(self, key: K, value: V | None, window_start: int) -> None:
@@ -88,8 +88,10 @@ class MeteredWindowStore(RowValues[K, V], WindowRanges[K, V], Generic[K, V]):
         if time_to is not None:
             # As `fetch_range` does it, without another call for each record that asks.
             raw = self._raw_key(key)
-            few = self._few(raw, time, time_to)
-            return self._values(self._wrapped.fetch_range(raw, time, time_to, True)) if few is None else self._read_already(few)
+            small = self._fetch_small(raw, time, time_to)
+            return (
+                self._values(self._wrapped.fetch_range(raw, time, time_to, True)) if small is None else self._read_already(small)
+            )
         value: V | None = self._value_from_raw(self._wrapped.fetch(self._raw_key(key), time))
         return value
 
@@ -97,15 +99,17 @@ class MeteredWindowStore(RowValues[K, V], WindowRanges[K, V], Generic[K, V]):
         if key is None:
             self._refuse_none_key()
         raw = self._raw_key(key)
-        few = self._few(raw, time_from, time_to) if forward else None
+        small = self._fetch_small(raw, time_from, time_to) if forward else None
         return (
-            self._values(self._wrapped.fetch_range(raw, time_from, time_to, forward)) if few is None else self._read_already(few)
+            self._values(self._wrapped.fetch_range(raw, time_from, time_to, forward))
+            if small is None
+            else self._read_already(small)
         )
 
-    def _read_already(self, few: list[tuple[int, bytes]]) -> StoreIterator[tuple[int, V]]:
+    def _read_already(self, small: list[tuple[int, bytes]]) -> StoreIterator[tuple[int, V]]:
         if self._times_iterators:
-            return self._values(PeekingIterator(few, self._name))
-        return FewEntries(few, self._value_from_raw, self._name, self._metrics.opened, self._context.current_system_time_ms())
+            return self._values(PeekingIterator(small, self._name))
+        return SmallEntries(small, self._value_from_raw, self._name, self._metrics.opened, self._context.current_system_time_ms())
 
     def fetch_key_range(
         self, key_from: K | None, key_to: K | None, time_from: int, time_to: int, forward: bool = True

@@ -95,7 +95,7 @@ def test_should_tell_a_reporter_of_the_next_metric_after_it_has_failed(caplog: p
 def test_should_take_import_paths_and_leave_out_those_of_java(caplog: pytest.LogCaptureFixture) -> None:
     made = make_reporters(config("org.apache.kafka.common.metrics.JmxReporter", "penstock.MetricsReporter"))
     assert [type(reporter) for reporter in made] == [MetricsReporter]
-    assert "is a class of Java and has no effect" in caplog.text
+    assert "is a Java class and has no effect" in caplog.text
 
 
 @pytest.mark.parametrize(

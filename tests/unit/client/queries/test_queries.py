@@ -16,6 +16,7 @@ from penstock import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
     KeyQuery,
+    Materialized,
     MultiVersionedKeyQuery,
     Position,
     PositionBound,
@@ -74,6 +75,13 @@ def ask(world: World, name: str, query: Any) -> Any:
 # -- views
 
 
+def test_should_take_a_materialized_for_key_value_stores_only(world: World) -> None:
+    with pytest.raises(InvalidStateStoreError, match=r'it is a window store.* Use store\("windows"\)'):
+        world.queries.store(Materialized("windows", str, int))
+    with pytest.raises(ValueError, match="with the name of its store"):
+        world.queries.store(Materialized(key_serde=str))
+
+
 def test_should_read_all_partitions_as_one_store(world: World) -> None:
     counts = view(world, "counts")
     assert [counts.get(key) for key in KEYS] == list(range(30))
@@ -87,10 +95,11 @@ def test_should_read_all_partitions_as_one_store(world: World) -> None:
 
 def test_should_know_the_kind_of_a_store_by_its_name(world: World) -> None:
     assert world.queries.store("counts").get("k03") == 3
+    assert world.queries.store(Materialized("counts", str, int)).get("k03") == 3
     assert world.queries.store("windows").fetch("k03", 1000) == 3
     assert world.queries.store("sessions").fetch_session("k07", 1000, 1500) == 7
     assert world.queries.store("versions").get("k01").value == "new-k01"
-    with pytest.raises(TypeError, match=r"takes a name or StoreQueryParameters\(name, type\), not 5"):
+    with pytest.raises(TypeError, match=r"takes a name, a Materialized or StoreQueryParameters\(name, type\), not 5"):
         world.queries.store(5)  # type: ignore[arg-type]
 
 

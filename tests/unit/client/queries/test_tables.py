@@ -84,11 +84,11 @@ def test_should_ask_for_other_instances_servers_only_where_there_are_others(worl
 
 def test_should_say_what_is_wrong(world: World, guided: StoreLocator, monkeypatch: pytest.MonkeyPatch) -> None:
     application = world.spark_threads.application
-    with pytest.raises(StateStoreMigratedError, match="make the table anew"):
+    with pytest.raises(StateStoreMigratedError, match="Make the table again"):
         ask(guided.address, application, "counts", TaskId(0, 17))
     with pytest.raises(InvalidStateStoreError, match="another key"):
         ask(guided.address, replace(application, query_key=b"wrong"), "counts", TaskId(0, 0))
     monkeypatch.setattr(store_locator, "_PATIENCE", 0.2)
     guided.close()
-    with pytest.raises(InvalidStateStoreError, match="while it runs"):
+    with pytest.raises(InvalidStateStoreError, match="while its application runs"):
         ask(guided.address, application, "counts", TaskId(0, 0))

@@ -36,7 +36,7 @@ def test_should_tell_all_of_a_letter() -> None:
 
 
 def test_should_read_dead_letter_topics_and_no_others() -> None:
-    with pytest.raises(HttpError, match="no dead letter topic") as refused:
+    with pytest.raises(HttpError, match="not a dead letter topic") as refused:
         letters(FakeTopics()).list("secrets")
     assert refused.value.status == 404
 
@@ -88,11 +88,11 @@ def test_should_refuse_what_is_no_dead_letter(body: bytes, status: int) -> None:
 
 def test_should_write_to_input_topics_of_the_application_alone() -> None:
     topics = FakeTopics()
-    with pytest.raises(HttpError, match="no input topic"):
+    with pytest.raises(HttpError, match="not an input topic"):
         letters(topics, sources=("orders",)).replay(asked())
     forged = topics.records[4]._replace(headers=((HEADER_ERRORS_TOPIC, b"__consumer_offsets"),))
     topics.records[4] = forged
-    with pytest.raises(HttpError, match="nothing tells where it came from"):
+    with pytest.raises(HttpError, match="its origin is unknown"):
         letters(topics).replay(asked())
     assert topics.written == []
 

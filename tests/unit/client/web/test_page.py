@@ -1,4 +1,4 @@
-"""The page in a real Chromium; skipped where there is none. Three that are quick run always, the others are slow."""
+"""The page in a real Chromium; skipped where there is none. Quick ones run always, the others are slow."""
 
 from __future__ import annotations
 
@@ -126,6 +126,57 @@ def test_should_be_driven_by_keyboard_alone(page: Any, errors: list[str], busy: 
     assert errors == []
 
 
+def test_should_be_usable_at_400_pixels(browser: Any, errors: list[str], busy: Served) -> None:
+    page = watched(browser.new_page(viewport={"width": 400, "height": 800}), errors)
+    look_at(page, busy, "topology")
+    label = page.locator(".map .label").first
+    playwright.expect(label).to_be_visible()
+    assert label.bounding_box()["height"] > 10, "the map begins at a size that can be read"
+    shows(page, "#view", "Drag the map")
+    page.click("button:has-text('Whole map')")
+    world, frame = page.locator("svg.map > g").bounding_box(), page.locator(".map-frame").bounding_box()
+    assert world["width"] <= frame["width"]
+    look_at(page, busy, "tasks")
+    table = page.locator(".scroll:has(caption:text-is('Tasks'))")
+    table.evaluate("element => { element.scrollLeft = 200; }")
+    playwright.expect(table.locator("tbody td").first).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.close()
+    assert errors == []
+
+
+def test_should_align_numbers_with_separators_and_name_the_time_zone(browser: Any, errors: list[str], busy: Served) -> None:
+    page = watched(browser.new_page(viewport={"width": 1280, "height": 800}, timezone_id="Asia/Kolkata"), errors)
+    look_at(page, busy, "queries?mode=browse&store=counts&limit=25")
+    shows(page, "#where", "times in UTC+05:30")
+    page.click("button.main:visible")
+    playwright.expect(page.locator("#answer th:text-is('Value')")).to_have_css("text-align", "right")
+    playwright.expect(page.locator("#answer tbody tr >> nth=0 >> td >> nth=1")).to_have_css("text-align", "right")
+    page.evaluate("location.hash = '#/overview'")
+    playwright.expect(page.locator("td.number").first).to_have_css("text-align", "right")
+    shows(page, ".tile:has-text('Total records') b", re.compile(r"^\d{1,3}(,\d{3})+$"))
+    page.close()
+    assert errors == []
+
+
+@pytest.mark.parametrize(("apart", "lines"), [(5, 1), (55, 1), (65, 0)])
+def test_should_connect_the_values_of_a_chart_that_are_less_than_a_minute_apart(
+    page: Any, busy: Served, apart: int, lines: int
+) -> None:
+    look_at(page, busy, "overview")
+    found = page.evaluate(
+        """async apart => {
+            const {Chart} = await import('/assets/chart.js');
+            const chart = new Chart({title: 'rate', format: String, lines: [{name: 'in', at: 0, css: 'one'}]});
+            document.body.append(chart.element);
+            chart.update([[1000, [1]], [1000 + apart, [2]]], 900, 1000 + 2 * apart);
+            return chart.element.querySelectorAll('path.line').length;
+        }""",
+        apart,
+    )
+    assert found == lines
+
+
 @pytest.mark.parametrize(
     "link",
     [
@@ -200,7 +251,7 @@ def test_should_draw_the_topology_with_rates_busy_nodes_and_code(page: Any, erro
     assert page.locator(".map .store").count() == 7
     where = "document.querySelector('svg.map > g').getAttribute('transform')"
     before = page.evaluate(where)
-    page.click("button[title='Nearer']")
+    page.click("button[title='Zoom in']")
     nearer = page.evaluate(where)
     assert nearer != before
     box = page.locator("svg.map").bounding_box()
@@ -276,7 +327,7 @@ def test_should_say_since_when_an_application_is_gone_and_come_back(page: Any, e
     served.close()
     shows(page, "#state", "not reachable")
     shows(page, "#banner", re.compile(r"Not reachable since \d\d:\d\d:\d\d, for \d+ s"))
-    shows(page, "#banner", "What is shown below is from")
+    shows(page, "#banner", "The data below is from")
     again = Served(tmp_path / "2", port=port)
     again.service.starting("Spark: a session is made, or taken")
     shows(page, "#banner", "It waits for Spark")

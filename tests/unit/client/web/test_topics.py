@@ -84,7 +84,7 @@ def test_should_show_the_bytes_of_a_record_that_the_serde_refuses() -> None:
 @pytest.mark.parametrize("limit", ["0", "101", "x", "-1", "99999999999", "٣"])
 def test_should_bound_how_many_records_are_read(served: Served, limit: str) -> None:
     status, found = served.get(f"/api/topics/in/latest?limit={quote(limit)}", KNOWN)
-    assert (status, found["error"]) == (400, "limit should be a number from 1 to 100")
+    assert (status, found["error"]) == (400, "limit must be a number from 1 to 100")
 
 
 def test_should_read_no_topic_of_others_and_nothing_without_the_token(served: Served) -> None:

@@ -423,12 +423,12 @@ def test_should_lend_the_iterator_of_few_entries_to_one_thread_only(tmp_path: Pa
     store.commit({})
     store.put(b"xb", b"2")
     both = [(b"a", b"1"), (b"b", b"2")]
-    assert store.few(b"x", b"a", b"b", 2) == both
-    assert store.few(b"x", b"a", b"b", 1) is None
+    assert store.fetch_small(b"x", b"a", b"b", 2) == both
+    assert store.fetch_small(b"x", b"a", b"b", 1) is None
     with ThreadPoolExecutor(1) as other:
-        assert other.submit(store.few, b"x", b"a", b"b", 2).result(LIMIT) is None
+        assert other.submit(store.fetch_small, b"x", b"a", b"b", 2).result(LIMIT) is None
     store.commit({})
-    assert store.few(b"x", b"a", b"b", 2) == both
+    assert store.fetch_small(b"x", b"a", b"b", 2) == both
     store.close()
 
 
@@ -464,6 +464,6 @@ def test_should_find_few_entries_of_a_stem_and_nothing_longer(tmp_path_factory: 
             else:
                 ends = len(stem)
                 found = [(k[ends:], v) for k, v in sorted(model.items()) if k.startswith(stem) and len(k) == ends + 2]
-                assert store.few(stem, first, last, 50) == [(k, v) for k, v in found if first <= k <= last]
+                assert store.fetch_small(stem, first, last, 50) == [(k, v) for k, v in found if first <= k <= last]
     finally:
         store.close()

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.state.keys.prefixed_window import (
-    KeyFirstWindowKeySchema,
-    TimeFirstWindowKeySchema,
-    base_key_to_index_key,
-    index_key_to_base_key,
-    is_time_first_schema_key,
-)
+from penstock.state.keys.prefixed import INDEX_PREFIX, IndexKeySchema, is_base_key
+from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
 from penstock.state.keys.schema import ACCEPT, STOP, KeySchema
 from penstock.state.keys.window import WindowKeySchema
 from penstock.windows import MAX_TIMESTAMP, TimeWindow, Windowed
 
 MAX_SEQNUM = 2**31 - 1
-SCHEMAS = [WindowKeySchema, TimeFirstWindowKeySchema, KeyFirstWindowKeySchema]
+INDEX = IndexKeySchema(WindowKeySchema())
 
-schemas = pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)
+
+def index_key(key: bytes, timestamp: int, seqnum: int) -> bytes:
+    return INDEX_PREFIX + WindowKeySchema.to_store_key_binary(key, timestamp, seqnum)
+
+
+LAYOUTS: list[tuple[KeySchema, Callable[[bytes, int, int], bytes]]] = [
+    (WindowKeySchema(), WindowKeySchema.to_store_key_binary),
+    (TimeFirstWindowKeySchema(), TimeFirstWindowKeySchema.to_store_key_binary),
+    (INDEX, index_key),
+]
+layouts = pytest.mark.parametrize(("schema", "to_binary"), LAYOUTS, ids=["changelog", "base", "index"])
+classes = pytest.mark.parametrize("schema", [WindowKeySchema, TimeFirstWindowKeySchema])
 
 
 def suffix(timestamp: int, seqnum: int) -> bytes:
@@ -38,7 +45,7 @@ def test_should_lay_out_time_first_keys() -> None:
 
 
 def test_should_lay_out_key_first_keys() -> None:
-    assert KeyFirstWindowKeySchema.to_store_key_binary(b"key", 50, 0) == bytes.fromhex("01 6b6579 0000000000000032 00000000")
+    assert index_key(b"key", 50, 0) == bytes.fromhex("01 6b6579 0000000000000032 00000000")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +59,7 @@ def test_should_lay_out_key_first_keys() -> None:
 )
 def test_should_cut_the_upper_range_where_time_sorts_above_the_key(key: str, to: int, expected: bytes) -> None:
     assert WindowKeySchema().upper_range(bytes.fromhex(key), to) == expected
-    assert KeyFirstWindowKeySchema().upper_range(bytes.fromhex(key), to) == b"\x01" + expected
+    assert INDEX.upper_range(bytes.fromhex(key), to) == b"\x01" + expected
 
 
 def test_should_not_lose_a_key_that_the_upper_bound_begins_with() -> None:
@@ -64,7 +71,7 @@ def test_should_not_lose_a_key_that_the_upper_bound_begins_with() -> None:
 @pytest.mark.parametrize("time", [0, 42, MAX_TIMESTAMP])
 def test_should_begin_the_lower_range_at_time_zero(time: int) -> None:
     assert WindowKeySchema().lower_range(b"\x0a\x0b\x0c", time) == b"\x0a\x0b\x0c" + bytes(12)
-    assert KeyFirstWindowKeySchema().lower_range(b"\x0a\x0b\x0c", time) == b"\x01\x0a\x0b\x0c" + bytes(12)
+    assert INDEX.lower_range(b"\x0a\x0b\x0c", time) == b"\x01\x0a\x0b\x0c" + bytes(12)
 
 
 def test_should_bound_time_first_ranges_by_time() -> None:
@@ -78,16 +85,16 @@ def test_should_bound_ranges_without_keys() -> None:
     assert WindowKeySchema().upper_range(None, 5) is None
     assert TimeFirstWindowKeySchema().lower_range(None, 5) == b"\x00" + struct.pack(">q", 5)
     assert TimeFirstWindowKeySchema().upper_range(None, 5) == b"\x01"
-    assert KeyFirstWindowKeySchema().lower_range(None, 5) == b"\x01"
-    assert KeyFirstWindowKeySchema().upper_range(None, 5) == b"\x02"
+    assert INDEX.lower_range(None, 5) == b"\x01"
+    assert INDEX.upper_range(None, 5) == b"\x02"
 
 
-@schemas
-def test_should_not_bound_fixed_size_ranges_below_zero(schema: type[KeySchema]) -> None:
-    assert schema().lower_range_fixed_size(b"k", -1) == schema().lower_range_fixed_size(b"k", 0)
+@layouts
+def test_should_not_bound_fixed_size_ranges_below_zero(schema: KeySchema, to_binary: Callable[[bytes, int, int], bytes]) -> None:
+    assert schema.lower_range_fixed_size(b"k", -1) == schema.lower_range_fixed_size(b"k", 0) == to_binary(b"k", 0, 0)
 
 
-@schemas
+@classes
 @given(key=st.binary(), time=st.integers(0, MAX_TIMESTAMP - 10), seqnum=st.integers(0, MAX_SEQNUM))
 def test_should_read_back_what_was_written(schema: type, key: bytes, time: int, seqnum: int) -> None:
     binary = schema.to_store_key_binary(key, time, seqnum)
@@ -98,7 +105,7 @@ def test_should_read_back_what_was_written(schema: type, key: bytes, time: int, 
     assert schema.from_store_bytes_key(binary, 10) == Windowed(key, TimeWindow(time, time + 10))
 
 
-@schemas
+@classes
 def test_should_truncate_a_window_that_would_end_after_time(schema: type, caplog: pytest.LogCaptureFixture) -> None:
     binary = schema.to_store_key_binary(b"k", MAX_TIMESTAMP - 5, 0)
     assert schema.from_store_bytes_key(binary, 10).window.end == MAX_TIMESTAMP
@@ -108,21 +115,22 @@ def test_should_truncate_a_window_that_would_end_after_time(schema: type, caplog
 @given(key=st.binary(), time=st.integers(0, MAX_TIMESTAMP), seqnum=st.integers(0, MAX_SEQNUM))
 def test_should_convert_between_layouts(key: bytes, time: int, seqnum: int) -> None:
     changelog = WindowKeySchema.to_store_key_binary(key, time, seqnum)
-    base = TimeFirstWindowKeySchema.from_non_prefix_window_key(changelog)
-    index = KeyFirstWindowKeySchema.from_non_prefix_window_key(changelog)
-    assert base == TimeFirstWindowKeySchema.to_store_key_binary(key, time, seqnum)
-    assert index == KeyFirstWindowKeySchema.to_store_key_binary(key, time, seqnum)
-    assert base_key_to_index_key(base) == index
-    assert index_key_to_base_key(index) == base
-    assert is_time_first_schema_key(base)
-    assert not is_time_first_schema_key(index)
+    schema = TimeFirstWindowKeySchema()
+    base, index = schema.from_changelog_key(changelog), index_key(key, time, seqnum)
+    assert base == schema.to_store_key_binary(key, time, seqnum)
+    assert schema.to_changelog_key(base) == changelog
+    assert schema.to_index_key(base) == index
+    assert schema.from_index_key(index) == base
+    assert INDEX.segment_timestamp(index) == schema.segment_timestamp(base)
+    assert is_base_key(base)
+    assert not is_base_key(index)
 
 
 KEYS = st.binary(min_size=1, max_size=4) | st.sampled_from([b"a", b"aa", b"a\x00", b"a\x00\x00", b"\xff", b"\xff\xff"])
 TIMES = st.integers(0, 300) | st.integers(0, MAX_TIMESTAMP)
 
 
-@schemas
+@layouts
 @settings(max_examples=100)
 @given(
     entries=st.lists(st.tuples(KEYS, TIMES), max_size=12),
@@ -133,7 +141,8 @@ TIMES = st.integers(0, 300) | st.integers(0, MAX_TIMESTAMP)
     forward=st.booleans(),
 )
 def test_should_find_all_of_a_range_between_its_bounds(
-    schema: type,
+    schema: KeySchema,
+    to_binary: Callable[[bytes, int, int], bytes],
     entries: list[tuple[bytes, int]],
     key_from: bytes | None,
     key_to: bytes | None,
@@ -141,16 +150,15 @@ def test_should_find_all_of_a_range_between_its_bounds(
     to: int,
     forward: bool,
 ) -> None:
-    instance = schema()
     expected = {
-        schema.to_store_key_binary(key, time, 0)
+        to_binary(key, time, 0)
         for key, time in entries
         if from_ <= time <= to and (key_from is None or key >= key_from) and (key_to is None or key <= key_to)
     }
-    lower, upper = instance.lower_range(key_from, from_), instance.upper_range(key_to, to)
-    match = instance.matcher(key_from, key_to, from_, to, forward)
+    lower, upper = schema.lower_range(key_from, from_), schema.upper_range(key_to, to)
+    match = schema.matcher(key_from, key_to, from_, to, forward)
     found = set()
-    for binary in sorted({schema.to_store_key_binary(key, time, 0) for key, time in entries}, reverse=not forward):
+    for binary in sorted({to_binary(key, time, 0) for key, time in entries}, reverse=not forward):
         if (lower is None or binary >= lower) and (upper is None or binary <= upper):
             verdict = match(binary)
             if verdict == STOP:
@@ -160,24 +168,23 @@ def test_should_find_all_of_a_range_between_its_bounds(
     assert found == expected
 
 
-@schemas
+@layouts
 @given(key=KEYS, times=st.lists(TIMES, max_size=8), from_=TIMES, to=TIMES)
-def test_should_find_all_of_one_key_between_its_bounds(schema: type, key: bytes, times: list[int], from_: int, to: int) -> None:
-    instance = schema()
-    lower, upper = instance.lower_range_fixed_size(key, from_), instance.upper_range_fixed_size(key, to)
+def test_should_find_all_of_one_key_between_its_bounds(
+    schema: KeySchema, to_binary: Callable[[bytes, int, int], bytes], key: bytes, times: list[int], from_: int, to: int
+) -> None:
+    lower, upper = schema.lower_range_fixed_size(key, from_), schema.upper_range_fixed_size(key, to)
     for time in times:
-        binary = schema.to_store_key_binary(key, time, 7)
+        binary = to_binary(key, time, 7)
         if from_ <= time <= to:
             assert lower <= binary <= upper
-            assert instance.matcher(key, key, from_, to, True)(binary) == ACCEPT
+            assert schema.matcher(key, key, from_, to, True)(binary) == ACCEPT
 
 
-@schemas
-def test_should_stop_at_keys_of_the_other_layout(schema: type) -> None:
-    if schema is WindowKeySchema:
-        return
-    other = KeyFirstWindowKeySchema if schema is TimeFirstWindowKeySchema else TimeFirstWindowKeySchema
-    assert schema().matcher(None, None, 0, 100, True)(other.to_store_key_binary(b"k", 5, 0)) == STOP
+def test_should_stop_at_keys_of_the_other_layout() -> None:
+    base = TimeFirstWindowKeySchema()
+    assert base.matcher(None, None, 0, 100, True)(index_key(b"k", 5, 0)) == STOP
+    assert INDEX.matcher(None, None, 0, 100, True)(base.to_store_key_binary(b"k", 5, 0)) == STOP
 
 
 def test_should_stop_time_first_scans_past_the_range() -> None:

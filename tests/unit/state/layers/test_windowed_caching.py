@@ -18,25 +18,19 @@ from penstock.state.layers.cached_time_ordered_window import TimeOrderedCachingW
 from penstock.state.layers.cached_window import CachingWindowStore
 from penstock.state.store import ValueAndTimestamp
 from penstock.state.stores import Stores
-from penstock.state.windowed_suppliers import (
-    RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
-    in_memory_session_store,
-    in_memory_window_store,
-    persistent_session_store,
-    persistent_window_store,
-)
+from penstock.state.windowed_suppliers import StoreLayout, WindowSupplier
 from penstock.windows import SessionWindow, TimeWindow, Windowed
 from tests.unit.state.contexts import FakeStoreContext
 from tests.unit.state.window_model import read
 
 WINDOW_SUPPLIERS = {
-    "rocksdb": persistent_window_store("windows", 1000, 10),
-    "in-memory": in_memory_window_store("windows", 1000, 10),
+    "rocksdb": Stores.persistent_window_store("windows", 1000, 10),
+    "in-memory": Stores.in_memory_window_store("windows", 1000, 10),
 }
 windows = pytest.mark.parametrize("supplier", WINDOW_SUPPLIERS.values(), ids=WINDOW_SUPPLIERS.keys())
 TIME_ORDERED = {
-    name: RocksDbIndexedTimeOrderedWindowBytesStoreSupplier.create("windows", 1000, 10, False, with_index)
-    for name, with_index in (("base", False), ("index", True))
+    name: WindowSupplier.create("windows", 1000, 10, layout=layout)
+    for name, layout in (("base", StoreLayout.TIME), ("index", StoreLayout.TIME_WITH_INDEX))
 }
 time_ordered = pytest.mark.parametrize("supplier", TIME_ORDERED.values(), ids=TIME_ORDERED.keys())
 
@@ -155,7 +149,7 @@ def test_should_clear_the_cache(supplier: Any, tmp_path: Path) -> None:
 
 
 def test_should_merge_far_apart_segments_without_walking_through_all_between(tmp_path: Path) -> None:
-    store, _, _ = window_store(persistent_window_store("windows", 10**13, 10), tmp_path)
+    store, _, _ = window_store(Stores.persistent_window_store("windows", 10**13, 10), tmp_path)
     times = [0, 10**6, 10**12, 10**12 + 1]
     for time in times:
         store.put("k", "v", time)
@@ -166,7 +160,7 @@ def test_should_merge_far_apart_segments_without_walking_through_all_between(tmp
 
 def test_should_remember_only_segments_the_cache_has(tmp_path: Path) -> None:
     context = FakeStoreContext(tmp_path)
-    below = persistent_window_store("windows", 10**13, 10).get()
+    below = Stores.persistent_window_store("windows", 10**13, 10).get()
     store = CachingWindowStore(below, 10, 60_000)
     store.init(context, store)
     for number in range(500):
@@ -231,7 +225,9 @@ def test_should_refuse_another_engine_under_the_time_ordered_cache() -> None:
         TimeOrderedCachingWindowStore(WINDOW_SUPPLIERS["rocksdb"].get(), 10, 60_000)
 
 
-@pytest.mark.parametrize("supplier", [persistent_session_store("sessions", 1000), in_memory_session_store("sessions", 1000)])
+@pytest.mark.parametrize(
+    "supplier", [Stores.persistent_session_store("sessions", 1000), Stores.in_memory_session_store("sessions", 1000)]
+)
 def test_should_forward_sessions_with_their_changes(supplier: Any, tmp_path: Path) -> None:
     store, context, forwarded = opened(SessionStoreBuilder(supplier, Serdes.string(), Serdes.string()), tmp_path)
     first, merged = Windowed("k", SessionWindow(0, 5)), Windowed("k", SessionWindow(0, 9))
@@ -256,7 +252,7 @@ def test_should_not_take_a_flush_listener_without_a_cache(tmp_path: Path) -> Non
     context = FakeStoreContext(tmp_path)
     for builder in (
         WindowStoreBuilder(WINDOW_SUPPLIERS["rocksdb"], Serdes.string(), Serdes.string()),
-        SessionStoreBuilder(in_memory_session_store("sessions", 1000), Serdes.string(), Serdes.string()),
+        SessionStoreBuilder(Stores.in_memory_session_store("sessions", 1000), Serdes.string(), Serdes.string()),
     ):
         store = builder.build()
         store.init(context, store)

@@ -1,4 +1,4 @@
-"""Who does which work: one pure function from what there is to who gets it, for threads and for instances alike."""
+"""The assignor: one pure function that assigns tasks to threads and to instances."""
 
 from penstock.client.assignment.assignor.assign import assign, bring_near
 from penstock.client.assignment.assignor.model import (

@@ -1,4 +1,4 @@
-"""Where tasks should run in the end: evenly in all and within each sub-topology, and with as few moves as that takes."""
+"""The target assignment of active tasks: even in total and within each sub-topology, with few moves."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from penstock.ids import TaskId
 
 
 def place_active(draft: AssignmentDraft) -> None:
-    """Deal out all tasks.
+    """Assign all tasks.
 
-    1. Every task stays with the member that runs it.
-    2. Tasks that nobody runs go where their state is, as long as nobody gets more than an even share.
-    3. What is left goes to whoever has least of its sub-topology, and least in all.
-    4. Sub-topologies that are uneven are evened out.
-    5. So are whole loads, by tasks whose move keeps their sub-topology even.
-    6. Where a member both gave a task away and got one of the same sub-topology, it keeps its own.
-    7. With members of different capacity the two kinds of evenness may be at odds: where nothing was won, nothing moves.
+    1. Every task stays with its member.
+    2. Tasks without a member go to a member with their state, up to its even share.
+    3. Remaining tasks go to the member with the fewest of their sub-topology, then with the fewest in total.
+    4. Balance each sub-topology.
+    5. Balance total loads with moves that keep sub-topologies balanced.
+    6. If a member gave away one task and got another of the same sub-topology, it keeps its own.
+    7. With different capacities, steps 4 and 5 may conflict. They repeat while the result improves.
     """
     _keep(draft)
     _send_to_state(draft)
@@ -47,7 +47,7 @@ def _even_out(draft: AssignmentDraft) -> None:
 
 
 def _unevenness(draft: AssignmentDraft) -> tuple[bool, int]:
-    """Whether loads can be evened out, and in how many sub-topologies tasks can."""
+    """Return whether loads can be balanced further, and the number of sub-topologies that can be."""
     members = draft.members
     uneven = 0
     for subtopology in {task.subtopology for task in draft.tasks}:
@@ -90,7 +90,7 @@ def _deal_out_the_rest(draft: AssignmentDraft) -> None:
             waiting.setdefault(task.subtopology, []).append(task)
     lightest = Lightest(draft.members, lambda member: (draft.load(member),))
     for subtopology, tasks in sorted(waiting.items()):
-        # Few tasks find a member without any of them near the top; for many, members are sorted by what they have of these.
+        # For few tasks, a member without any is near the top of the heap. For many, members are sorted by their share.
         by_share = Lightest(draft.members, _by_share(draft, subtopology)) if 4 * len(tasks) > len(draft.members) else None
         for task in tasks:
             if by_share is None:
@@ -145,7 +145,7 @@ def _even_out_loads(draft: AssignmentDraft) -> None:
 
 
 def _movable(draft: AssignmentDraft, source: str, target: str) -> TaskId | None:
-    """A task whose move makes the loads more even, if it can be one that leaves its sub-topology even."""
+    """Return a task whose move balances the loads, preferably one that keeps its sub-topology balanced."""
 
     def keeps_even(subtopology: int) -> bool:
         return draft.share(source, subtopology) > draft.share(target, subtopology)
@@ -165,7 +165,7 @@ def _movable(draft: AssignmentDraft, source: str, target: str) -> TaskId | None:
 
 
 def _choose(draft: AssignmentDraft, source: str, target: str, subtopology: int) -> TaskId:
-    """The task to move from one member to another: the one of which the other has most of the state."""
+    """Return the task to move from one member to another: the one with the most state at the target."""
     tasks = draft.held[source][subtopology]
     return next((task for task in draft.state_of(target) if task in tasks), None) or next(reversed(tasks))
 

@@ -1,4 +1,4 @@
-"""The assignment of tasks to members, in three steps: where tasks should run, where their copies should be, what waits."""
+"""The assignment of tasks to members in three steps: target owners, target standbys, deferred moves."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _DEFAULTS = AssignorSettings()
 
 
 def assign(tasks: Iterable[AssignorTask], members: Iterable[Member], settings: AssignorSettings = _DEFAULTS) -> Assignment:
-    """Deal out tasks over members; the members tell what they had before.
+    """Assign tasks to members, based on the members' previous tasks.
 
-    Even in all and within each sub-topology, sticky, copies apart from what they are copies of and spread over tags, and
-    what has much state moves when the state is there. Where racks count, tasks are near what they read.
+    The result is balanced in total and within each sub-topology, and sticky. Standbys are on other hosts than their tasks and
+    spread over tags. A task with much state moves after a warm-up. With a rack strategy, tasks are near their partitions.
 
     >>> first, second = TaskId(0, 0), TaskId(0, 1)
     >>> found = assign([AssignorTask(first), AssignorTask(second)], [Member("a"), Member("b", active=frozenset({first}))])
@@ -50,7 +50,7 @@ def bring_near(
     copies: Mapping[TaskId, Iterable[str]],
     settings: AssignorSettings,
 ) -> tuple[dict[TaskId, str], dict[TaskId, list[str]]]:
-    """Owners and copies of tasks that somebody has dealt out, exchanged between racks where that costs less.
+    """Exchange owners and standbys of an existing assignment between racks if that reduces the cost.
 
     >>> first, second = TaskId(0, 0), TaskId(0, 1)
     >>> near = AssignorTask(first, changelog=0, racks=(frozenset({"r1"}),))

@@ -1,4 +1,4 @@
-"""The draft on which tasks are dealt out: who has what at the moment, and who carries most and least."""
+"""The draft of an assignment: current owners and loads."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Weight = Callable[[str], tuple[float, ...]]
 
 
 class Lightest:
-    """Members by a weight that changes while tasks are dealt out: the lightest first, in logarithmic time.
+    """Finds the member with the lowest changing weight in logarithmic time.
 
-    A member whose weight has changed is put in again; its older entries are recognised by their weight and left out.
+    A member is pushed again when its weight changes. Outdated entries are recognised by their weight and skipped.
     """
 
     def __init__(self, members: Iterable[str], weight: Weight) -> None:
@@ -23,18 +23,18 @@ class Lightest:
         heapq.heapify(self._heap)
 
     def changed(self, *members: str) -> None:
-        """The weights of these members are different now."""
+        """Push members whose weights have changed."""
         for member in members:
             heapq.heappush(self._heap, (self._weight(member), member))
 
     def find(self, suits: Callable[[str], bool]) -> str | None:
-        """The lightest member that suits; None where none does."""
+        """Return the lightest suitable member, or None."""
         passed: list[tuple[tuple[float, ...], str]] = []
         found = None
         while self._heap:
             weight, member = self._heap[0]
             if weight != self._weight(member) or (passed and passed[-1][1] == member):
-                heapq.heappop(self._heap)  # outdated, or the same once more
+                heapq.heappop(self._heap)  # outdated, or a duplicate
                 continue
             if suits(member):
                 found = member
@@ -45,12 +45,11 @@ class Lightest:
         return found
 
     def first(self) -> str | None:
-        """The lightest member."""
         return self.find(_anybody)
 
 
 class AssignmentDraft:
-    """Which member has which task, with the loads that follow from it."""
+    """The owner of each task, and the resulting loads."""
 
     def __init__(self, tasks: Mapping[TaskId, AssignorTask], members: Mapping[str, Member]) -> None:
         self.tasks = tasks
@@ -61,32 +60,32 @@ class AssignmentDraft:
         self._states = {member.id: _by_lag(member, tasks) for member in members.values()}
 
     def give(self, task: TaskId, member: str) -> None:
-        """Let a member have a task that nobody has."""
+        """Assign a task that has no owner."""
         self.owner[task] = member
         self.held[member].setdefault(task.subtopology, {})[task] = None
         self.counts[member] += 1
 
     def move(self, task: TaskId, member: str) -> None:
-        """Let a member have a task instead of the one that has it."""
+        """Assign a task to another owner."""
         before = self.owner[task]
         del self.held[before][task.subtopology][task]
         self.counts[before] -= 1
         self.give(task, member)
 
     def load(self, member: str, more: int = 0) -> float:
-        """Tasks for each of a member's threads, with so many more."""
+        """Return the tasks per thread of a member, with `more` tasks added."""
         return (self.counts[member] + more) / self.members[member].capacity
 
     def share(self, member: str, subtopology: int, more: int = 0) -> float:
-        """The same for the tasks of one sub-topology."""
+        """Return the tasks per thread of one sub-topology, with `more` tasks added."""
         return (self.count(member, subtopology) + more) / self.members[member].capacity
 
     def count(self, member: str, subtopology: int) -> int:
-        """How many tasks of a sub-topology a member has."""
+        """Return the number of a member's tasks in a sub-topology."""
         return len(self.held[member].get(subtopology, ()))
 
     def state_of(self, member: str) -> list[TaskId]:
-        """The tasks of which a member has state without running them, those least behind first."""
+        """Return the inactive tasks whose state a member has, the smallest lag first."""
         return self._states[member]
 
 

@@ -1,4 +1,4 @@
-"""What the assignor knows and what it says: plain data."""
+"""The data of the assignor."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 
 from penstock.ids import TaskId
 
-# A lag that is no number of records, as Kafka Streams writes them: the task runs there; nobody could tell.
+# Special values of a lag, as in Kafka Streams: the task is running; the lag is unknown.
 LATEST_OFFSET: Final = -2
 UNKNOWN_OFFSET_SUM: Final = -3
 
-# Under which name members tell their rack among their tags.
+# The name of a member's tag with its rack.
 RACK_TAG: Final = "client.rack"
 
 
@@ -21,8 +21,8 @@ RACK_TAG: Final = "client.rack"
 class AssignorTask:
     """A task to assign.
 
-    `changelog` is the number of records in its changelogs: a member without any state is that far behind. It is None for a task
-    without state. `racks` has the racks of the replicas of each input partition, `changelog_racks` those of each changelog.
+    `changelog` is the number of its changelog records: the lag of a member without state. None for a stateless task. `racks`
+    has the racks of the replicas of each input partition, `changelog_racks` those of each changelog.
     """
 
     id: TaskId
@@ -32,16 +32,16 @@ class AssignorTask:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether it has state that is worth a copy."""
+        """True if the task has state with a changelog."""
         return self.changelog is not None
 
 
 @dataclass(frozen=True)
 class Member:
-    """Somebody who can do work: an instance, or a thread.
+    """A unit that runs tasks: an instance, or a thread.
 
-    `place` is what dies at once: no copy of a task's state is kept where the task itself runs. `lags` tells for each task of
-    which it has any state how many records of the changelogs are missing in it.
+    `place` is a failure domain: a task and its standby are never in the same place. `lags` has the missing changelog records
+    of each task with local state.
     """
 
     id: str
@@ -55,11 +55,11 @@ class Member:
 
     @property
     def where(self) -> str:
-        """Its place; a member that names none is a place of its own."""
+        """The member's place. A member without one is its own place."""
         return self.place or self.id
 
     def lag_of(self, task: AssignorTask) -> float:
-        """How many records it would have to read before it could run the task; -1 where it runs it."""
+        """Return the number of records to restore before the task can run here, -1 if it runs here."""
         lag = self.lags.get(task.id)
         if lag is None:
             return 0 if task.changelog is None else task.changelog
@@ -68,7 +68,7 @@ class Member:
 
 @dataclass(frozen=True)
 class AssignorSettings:
-    """How copies are made and moved; the names and defaults are the configuration's."""
+    """The settings of standbys and warm-ups. Names and defaults are those of the configuration."""
 
     standby_replicas: int = 0
     acceptable_recovery_lag: int = 10_000
@@ -80,17 +80,17 @@ class AssignorSettings:
 
     @property
     def are_racks_ignored(self) -> bool:
-        """Whether it does not matter how far tasks are from what they read."""
+        """True if racks do not affect the assignment."""
         return self.rack_strategy == "none"
 
     def is_caught_up(self, lag: float) -> bool:
-        """Whether a member that far behind may take the task over at once."""
+        """Return True if a member with this lag can take over the task at once."""
         return lag <= self.acceptable_recovery_lag
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Tasks by member. A warm-up is a copy that is made where its task is to move; `probing` asks to look again later."""
+    """Tasks by member. `probing` requests another rebalance later, when warm-ups may have caught up."""
 
     active: Mapping[str, tuple[TaskId, ...]]
     standby: Mapping[str, tuple[TaskId, ...]]
@@ -99,9 +99,9 @@ class Assignment:
 
     @property
     def owners(self) -> dict[TaskId, str]:
-        """The member that runs each task."""
+        """The member of each active task."""
         return {task: member for member, tasks in self.active.items() for task in tasks}
 
     def copies(self, member: str) -> tuple[TaskId, ...]:
-        """What a member keeps a copy of: standbys and warm-ups."""
+        """Return the standbys and warm-ups of a member."""
         return tuple(sorted({*self.standby.get(member, ()), *self.warmup.get(member, ())}))

@@ -1,8 +1,7 @@
-"""From where tasks should run to where they run now: what would have to restore much stays, and is warmed up elsewhere.
+"""Deferred moves: a task with much to restore stays until a warm-up at its destination has caught up.
 
-A task that should move to a member which is too far behind runs on where it is (or where most of its state is), and a copy
-is made at its destination, a warm-up, of which there are only so many at a time. When the destination has caught up, the
-next assignment moves the task there.
+A task whose destination lags too much stays with its member, or runs where most of its state is. A warm-up is made at the
+destination; the number of warm-ups is limited. When the warm-up has caught up, the next assignment moves the task.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from penstock.ids import TaskId
 
 
 class Movements:
-    """Takes back the moves of a draft that are too early, and hands out warm-ups for them."""
+    """Reverts moves of a draft that are too early, and adds warm-ups for them."""
 
     def __init__(self, draft: AssignmentDraft, standbys: dict[TaskId, list[str]], settings: AssignorSettings) -> None:
         self._draft = draft
@@ -31,9 +30,9 @@ class Movements:
                     self._copies.setdefault(task, []).append((self._lag(task, member.id), member.id))
 
     def plan(self) -> bool:
-        """Whether moves are left for later."""
+        """Return True if moves are deferred."""
         early = [task for task in self.standbys if self._is_early(task, self._draft.owner[task])]
-        # What has the fewest places to be at gets them first.
+        # Tasks with the fewest possible members come first.
         early.sort(key=lambda task: (sum(self._settings.is_caught_up(lag) for lag, _ in self._copies.get(task, ())), task))
         for task in early:
             self._hold_back(task)
@@ -47,7 +46,7 @@ class Movements:
         return not self._settings.is_caught_up(lag) and any(other < lag for other, _ in self._copies.get(task, ()))
 
     def _hold_back(self, task: TaskId) -> None:
-        """Let a task run where its state is, until its destination has caught up."""
+        """Run a task where its state is until its destination has caught up."""
         draft, destination = self._draft, self._draft.owner[task]
         source = self._best(task, lambda member: member != destination)
         assert source is not None
@@ -59,12 +58,12 @@ class Movements:
         if self._where(destination) == self._where(source) or destination in standbys:
             return
         if freed:
-            standbys.append(destination)  # the copy that was to be where the task still runs
+            standbys.append(destination)  # this standby replaces the one on the task's current host
         else:
             self._warm_up(task, destination)
 
     def _hold_back_standby(self, task: TaskId, destination: str) -> bool:
-        """Keep a copy that is nearly complete while the one that should replace it is made."""
+        """Keep an almost complete standby while its replacement is made."""
         if not self._is_early(task, destination):
             return False
         taken = {self._where(self._draft.owner[task]), *map(self._where, self._having(task))}
@@ -78,7 +77,9 @@ class Movements:
         return True
 
     def _best(self, task: TaskId, suits: Callable[[str], bool]) -> str | None:
-        """Where it runs; else a copy that has caught up, on the member with the least to do; else the best copy there is."""
+        """Return the member that runs the task; else the caught-up copy with the lowest load; else the copy with the smallest
+        lag.
+        """
         found: list[tuple[tuple[int, float, float], str]] = [
             ((0, 0.0, self._draft.load(member)) if self._settings.is_caught_up(lag) else (1, lag, 0.0), member)
             for lag, member in self._copies.get(task, ())

@@ -1,7 +1,8 @@
-"""Tasks near what they read: members change places where that saves traffic between racks, and nobody has more or less for it.
+"""Rack-aware assignment: members exchange tasks if that reduces traffic between racks, and keep their numbers of tasks.
 
-What Kafka Streams does with a flow of least cost through all clients is done here between racks alone: to a task all members of a
-rack are equally near, and of those that leave a rack each makes room for one that comes. The costs are Kafka Streams' own.
+Kafka Streams solves a minimum-cost flow over all clients. Here the exchange is computed between racks only: all members of a
+rack are equally near to a task, and each task that leaves a rack is replaced by one that comes. The costs are those of Kafka
+Streams.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from penstock.client.assignment.assignor.draft import AssignmentDraft
 from penstock.client.assignment.assignor.model import AssignorSettings
 from penstock.ids import TaskId
 
-# Java's for its default assignor; those of tasks without state cannot be set there either.
+# The defaults of Java's default assignor. The costs of stateless tasks cannot be configured there either.
 _TRAFFIC_COST, _NON_OVERLAP_COST = 10, 1
 _STATELESS_TRAFFIC_COST, _STATELESS_NON_OVERLAP_COST = 1, 0
 _ROUNDS = 10
@@ -23,10 +24,10 @@ Cost = Callable[[TaskId, str], int]
 
 
 def place_near(draft: AssignmentDraft, settings: AssignorSettings) -> None:
-    """Let members exchange tasks where that costs less.
+    """Exchange active tasks between racks if that reduces the cost.
 
-    With `min_traffic` any task may go for any other, with `balance_subtopology` only for one of the same sub-topology. Tasks
-    with state are exchanged for tasks with state.
+    With `min_traffic` any two tasks can be exchanged, with `balance_subtopology` only tasks of one sub-topology. Stateful
+    tasks are exchanged with stateful tasks only.
     """
     if settings.are_racks_ignored:
         return
@@ -47,7 +48,7 @@ def place_copies_near(
     settings: AssignorSettings,
     fits: Callable[[TaskId, str, str], bool],
 ) -> None:
-    """Let members exchange copies where that costs less; `fits(task, source, target)` says whether a copy may go there."""
+    """Exchange standbys between racks if that reduces the cost. `fits(task, source, target)` allows a move."""
     if settings.are_racks_ignored:
         return
     traffic, overlap = costs_of(settings)
@@ -74,7 +75,7 @@ def place_copies_near(
 
 
 def costs_of(settings: AssignorSettings) -> tuple[int, int]:
-    """What a partition in another rack costs, and what a task costs that goes elsewhere."""
+    """Return the cost of a partition in another rack, and of a task that moves."""
     return (
         _TRAFFIC_COST if settings.rack_traffic_cost is None else settings.rack_traffic_cost,
         _NON_OVERLAP_COST if settings.rack_non_overlap_cost is None else settings.rack_non_overlap_cost,
@@ -93,10 +94,10 @@ def _task_cost(draft: AssignmentDraft, home: Mapping[TaskId, str], traffic: int,
 
 
 class _Exchange:
-    """Tasks that go round between racks as long as a round saves something; then no exchange is better than what there is.
+    """Exchanges tasks between racks in cycles until no cycle reduces the cost.
 
-    An edge from one rack to another is the task whose move costs least, or saves most. A cycle whose sum is negative is a
-    round that saves: each rack on it gives a task and gets one.
+    The edge between two racks is the task that moves at the lowest cost. A cycle with a negative sum reduces the cost: each
+    rack in it gives one task and gets one.
     """
 
     def __init__(self, home: Mapping[TaskId, str], cost: Cost) -> None:
@@ -110,7 +111,7 @@ class _Exchange:
             self._offer(task)
 
     def racks(self) -> dict[TaskId, str]:
-        """Where each task ends."""
+        """Return the final rack of each task."""
         while True:
             cycle = self._cycle()
             if cycle is None:
@@ -130,14 +131,14 @@ class _Exchange:
                 heapq.heappush(self._best[here, rack], (self._cost(task, rack) - self._cost(task, here), task))
 
     def _edge(self, one: str, other: str) -> tuple[int, TaskId] | None:
-        """The task of a rack that goes to another at the least cost."""
+        """Return the task with the lowest cost of moving from one rack to another."""
         known = self._best[one, other]
         while known and self._at[known[0][1]] != one:
             heapq.heappop(known)
         return known[0] if known else None
 
     def _cycle(self) -> list[str] | None:
-        """Racks in a circle around which tasks are passed on at a gain, the first of them once more at the end."""
+        """Return racks of a cycle with a negative sum, the first rack also last."""
         edges = [(one, other, edge[0]) for one, other in self._best if (edge := self._edge(one, other)) is not None]
         distance, came_from = dict.fromkeys(self._names, 0), dict[str, str]()
         last = None
@@ -148,7 +149,7 @@ class _Exchange:
                     distance[other], came_from[other], last = distance[one] + weight, one, other
             if last is None:
                 return None
-        for _ in self._names:  # back until it is surely on the circle
+        for _ in self._names:  # go back until the rack is certainly in the cycle
             last = came_from[last]  # type: ignore[index]
         assert last is not None
         found = [last]
@@ -158,7 +159,7 @@ class _Exchange:
 
 
 def _move_home(draft: AssignmentDraft, home: Mapping[TaskId, str], ends: Mapping[TaskId, str]) -> None:
-    """Give what comes to a rack to those of its members that had to give something, where there is state to whom has it."""
+    """Assign tasks that came to a rack to its members that gave tasks away, preferring those with state."""
     room: dict[str, int] = {}
     coming: dict[str, list[TaskId]] = {}
     for task, rack in sorted(ends.items()):
@@ -191,7 +192,7 @@ def _swaps(
     cost: Cost,
     fits: Callable[[TaskId, str, str], bool],
 ) -> Iterator[tuple[TaskId, str, str]]:
-    """Which copies two members exchange as long as it saves something, each as it goes from one to the other."""
+    """Yield standbys that two members exchange while the cost decreases, each with source and target."""
     while True:
         there, back = _gains(held, one, other, cost), _gains(held, other, one, cost)
         if not there or not back or there[0][0] + back[0][0] >= 0:
@@ -213,5 +214,5 @@ def _swaps(
 
 
 def _gains(held: Mapping[str, set[TaskId]], source: str, target: str, cost: Cost) -> list[tuple[int, TaskId]]:
-    """What it costs to have each copy there instead of here, those that save most first."""
+    """Return the cost change of moving each standby, the lowest first."""
     return sorted((cost(task, target) - cost(task, source), task) for task in held[source] - held[target])

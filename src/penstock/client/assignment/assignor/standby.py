@@ -1,4 +1,4 @@
-"""Where copies of state should be: never where the task runs, spread over tags, evenly, and where they are already."""
+"""The target assignment of standbys: never on the task's host, spread over tags, balanced, and sticky."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TagEntry = tuple[str, str]
 
 
 class StandbyAssignor:
-    """Deals out the copies of all tasks over a draft on which the tasks themselves are placed."""
+    """Assigns standbys for a draft with assigned active tasks."""
 
     def __init__(self, draft: AssignmentDraft, settings: AssignorSettings) -> None:
         self._draft = draft
@@ -30,7 +30,7 @@ class StandbyAssignor:
         groups: dict[frozenset[TagEntry], list[str]] = {}
         for member, entries in self._entries.items():
             groups.setdefault(entries, []).append(member)
-        # Members with the same tags are chosen among by their load alone; this keeps a wrong zone from being walked through.
+        # Members with equal tags differ in load only. The groups make it cheap to skip a whole zone.
         self._groups = {entries: Lightest(members, self._weight) for entries, members in groups.items()}
         self._holders: dict[TaskId, list[str]] = {}
         for known in draft.members.values():
@@ -39,7 +39,7 @@ class StandbyAssignor:
                     self._holders.setdefault(task, []).append(known.id)
 
     def place(self) -> dict[TaskId, list[str]]:
-        """The members that keep a copy of each task."""
+        """Return the members with a standby of each task."""
         if not self._copies or len(self._draft.members) < 2:
             return self.of_task
         kept = self._kept()
@@ -51,14 +51,14 @@ class StandbyAssignor:
         return self.of_task
 
     def bring_near(self, of_task: dict[TaskId, list[str]]) -> None:
-        """Let the members exchange these copies where that brings them nearer to their changelogs."""
+        """Exchange standbys between racks if that brings them nearer to their changelogs."""
         self.of_task = of_task
         place_copies_near(self._draft, of_task, self._settings, self._fits)
 
-    # -- as it was -----------------------------------------------------------------------------------------------------
+    # -- existing standbys ---------------------------------------------------------------------------------------------
 
     def _kept(self) -> dict[TaskId, list[str]] | None:
-        """The copies there are, where they are complete, allowed, spread over the tags and even: nothing moves then."""
+        """Return the existing standbys if they are complete, allowed, spread over tags and balanced: then nothing moves."""
         load = dict(self._load)
         found: dict[TaskId, list[str]] = {}
         for task in self.of_task:
@@ -85,7 +85,7 @@ class StandbyAssignor:
     # -- one task ------------------------------------------------------------------------------------------------------
 
     def _place_task(self, task: TaskId) -> None:
-        """Copies of one task: each on values of all tags that are not used yet; then, where there are none, anywhere."""
+        """Place the standbys of one task: with unused values of all tags, then anywhere."""
         draft = self._draft
         last, used = draft.owner[task], set[TagEntry]()
         while len(self.of_task[task]) < self._copies:
@@ -102,7 +102,7 @@ class StandbyAssignor:
             self._give(task, member)
 
     def _use(self, member: str, members: int, used: set[TagEntry]) -> None:
-        """Mark a member's tag values as used; a tag all of whose values are used tells nothing any more."""
+        """Mark a member's tag values as used. A tag with all values used is cleared."""
         for tag, value in self._entries[member]:
             if len(self._values[tag]) <= members:
                 used -= {entry for entry in used if entry[0] == tag}
@@ -110,7 +110,7 @@ class StandbyAssignor:
                 used.add((tag, value))
 
     def _find(self, task: TaskId, suits: Callable[[frozenset[TagEntry]], bool]) -> str | None:
-        """A member that keeps a copy already, else the one with the least to do."""
+        """Return a member that already has the standby, else the one with the lowest load."""
         taken = {self._where(self._draft.owner[task]), *map(self._where, self.of_task[task])}
         for member in self._holders.get(task, ()):
             if self._where(member) not in taken and suits(self._entries[member]):
@@ -124,7 +124,7 @@ class StandbyAssignor:
         ]
         return min(found, key=lambda member: (self._weight(member), member), default=None)
 
-    # -- all of them ---------------------------------------------------------------------------------------------------
+    # -- balance -------------------------------------------------------------------------------------------------------
 
     def _even_out(self) -> None:
         heaviest = Lightest(self._draft.members, lambda member: (-self._per_thread(member, -1),))
@@ -143,7 +143,7 @@ class StandbyAssignor:
             heaviest.changed(source, target)
 
     def _best_move(self, source: str) -> tuple[TaskId, str] | None:
-        """A copy that a lighter member may take; only the lightest few of each group of tags are asked."""
+        """Return a standby and a member with a lower load for it. Only the four lightest members of each tag group are tried."""
         for lightest in self._groups.values():
             asked: set[str] = set()
             while len(asked) < 4:
@@ -159,14 +159,16 @@ class StandbyAssignor:
         return None
 
     def _fits(self, task: TaskId, source: str, target: str) -> bool:
-        """Whether a copy may be at one member instead of another: apart from the others, and over as many values of tags."""
+        """Return True if a standby can move between two members: on another host than the task's other copies, and with no
+        fewer tag values.
+        """
         others = [self._draft.owner[task], *(member for member in self.of_task[task] if member != source)]
         if self._where(target) in map(self._where, others):
             return False
         spread = frozenset[TagEntry]().union(*(self._entries[member] for member in others))
         return len(spread | self._entries[target]) >= len(spread | self._entries[source])
 
-    # -- books ---------------------------------------------------------------------------------------------------------
+    # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     def _give(self, task: TaskId, member: str) -> None:
         self.of_task[task].append(member)

@@ -29,14 +29,14 @@ export class Letters {
   }
   go(parameters) { if (parameters.has("q")) { this.search.value = parameters.get("q"); this.show(); } }
   async load() {
-    this.refresh.disabled = true; setText(this.status, "The topics are read …");
+    this.refresh.disabled = true; setText(this.status, "Reading the topics …");
     try {
       const found = await ask(`/api/dead-letters${this.topic.value ? `?topic=${encodeURIComponent(this.topic.value)}` : ""}`), chosen = this.topic.value;
       this.letters = found.letters; this.topics = found.topics;
       this.topic.replaceChildren(h("option", {value: ""}, "all topics"), ...found.topics.map(name => h("option", {value: name}, name)));
       this.topic.value = chosen;
-      setText(this.status, !found.topics.length ? "No topic for dead letters is known: set errors.dead.letter.queue.topic.name, and records that fail go there with the reason." :
-        found.missing.length ? `${found.missing.join(", ")} is not there yet.` : found.letters.length >= found.most ? `The last ${count(found.most)} of each topic are shown.` : "");
+      setText(this.status, !found.topics.length ? "There is no dead letter topic. Set errors.dead.letter.queue.topic.name: failed records are then written there with the reason." :
+        found.missing.length ? `${found.missing.join(", ")} does not exist yet.` : found.letters.length >= found.most ? `The last ${count(found.most)} of each topic are shown.` : "");
       this.loaded = live.document.now?.totals?.dead_letters || 0;
       this.show();
     } catch (error) { setText(this.status, error.message); }
@@ -48,11 +48,11 @@ export class Letters {
     const groups = new Map();
     for (const letter of shown) groups.set(groupOf(letter), [...(groups.get(groupOf(letter)) || []), letter]);
     setText(this.counted, shown.length ? `${plural(shown.length, "letter")} with ${plural(groups.size, "cause")}, ${zone()}` : "");
-    this.groups.replaceChildren(...(groups.size ? [...groups].sort((a, b) => b[1].length - a[1].length).map(([key, letters]) => this.group(key, letters)) : this.topics?.length ? [h("div", {class: "empty"}, h("b", {}, this.letters.length ? "No dead letter matches" : "No dead letters"), h("p", {class: "soft"}, this.letters.length ? "" : "Every record could be processed, or what could not has expired."))] : []));
+    this.groups.replaceChildren(...(groups.size ? [...groups].sort((a, b) => b[1].length - a[1].length).map(([key, letters]) => this.group(key, letters)) : this.topics?.length ? [h("div", {class: "empty"}, h("b", {}, this.letters.length ? "No dead letter matches" : "No dead letters"), h("p", {class: "soft"}, this.letters.length ? "" : "No record has failed, or the dead letters have expired."))] : []));
   }
   group(key, letters) {
     const first = letters[0], times = letters.map(l => l.time), list = h("div", {class: "letters"});
-    const details = h("details", {class: "group", open: this.open.has(key)}, h("summary", {}, h("span", {class: "badge"}, count(letters.length)), h("span", {class: "cause"}, h("b", {}, first.exception || "no exception told"), first.cause ? `: ${first.cause}` : ""), h("span", {class: "soft"}, `from ${first.from.topic ?? "an unknown topic"} to ${first.at.topic}, last ${when(Math.max(...times))}`)), list);
+    const details = h("details", {class: "group", open: this.open.has(key)}, h("summary", {}, h("span", {class: "badge"}, count(letters.length)), h("span", {class: "cause"}, h("b", {}, first.exception || "no exception recorded"), first.cause ? `: ${first.cause}` : ""), h("span", {class: "soft"}, `from ${first.from.topic ?? "an unknown topic"} to ${first.at.topic}, last ${when(Math.max(...times))}`)), list);
     const fill = () => {
       const page = this.pages.get(key) || 0, pages = Math.ceil(letters.length / PAGE);
       list.replaceChildren(...letters.slice(page * PAGE, page * PAGE + PAGE).map(letter => this.letter(letter)), pages > 1 ? h("div", {class: "pager"}, h("span", {class: "soft"}, `${page * PAGE + 1}–${Math.min(letters.length, page * PAGE + PAGE)} of ${letters.length}`),
@@ -71,18 +71,18 @@ export class Letters {
     details.addEventListener("toggle", () => {
       if (!details.open || details.children.length > 1) return;
       details.append(h("div", {class: "actions"}, copyButton(() => JSON.stringify(letter, null, 2)), this.replayButton(letter, answer), answer),
-        h("dl", {}, h("dt", {}, "Why"), h("dd", {}, letter.message || "no reason was told"), part("Key", letter.key), part("Value", letter.value),
+        h("dl", {}, h("dt", {}, "Reason"), h("dd", {}, letter.message || "no reason recorded"), part("Key", letter.key), part("Value", letter.value),
           letter.headers.length ? [h("dt", {}, "Headers"), h("dd", {}, h("table", {}, h("tbody", {}, letter.headers.map(header => h("tr", {}, h("td", {class: "mono"}, header.name), h("td", {class: "long mono"}, content(header.value) ?? "null"))))))] : null,
-          h("dt", {}, "Lies at"), h("dd", {class: "mono"}, `${letter.at.topic}-${letter.at.partition} @ ${letter.at.offset}`)));
+          h("dt", {}, "Position"), h("dd", {class: "mono"}, `${letter.at.topic}-${letter.at.partition} @ ${letter.at.offset}`)));
       if (letter.traceback) details.append(h("details", {}, h("summary", {}, "Traceback"), h("pre", {class: "traceback"}, letter.traceback)));
     });
     return details;
   }
   replayButton(letter, answer) {
     const why = letter.why_not || (live.document.app?.has_token ? null : "Replaying needs a token: set application.server.token.");
-    const button = h("button", {class: "small", type: "button", disabled: Boolean(why), title: why || "Write the record to its input topic once more"}, letter.replayed ? "Replay again" : "Replay");
+    const button = h("button", {class: "small", type: "button", disabled: Boolean(why), title: why || "Write the record to its input topic again"}, letter.replayed ? "Replay again" : "Replay");
     button.addEventListener("click", async () => {
-      if (!confirm(`Write this record to ${letter.from.topic}-${letter.from.partition} once more?\n\nThe application will process it again, and so will whoever else reads that topic.`)) return;
+      if (!confirm(`Write this record to ${letter.from.topic}-${letter.from.partition} again?\n\nThe application and all other readers of that topic process it again.`)) return;
       button.disabled = true; setText(answer, "writing …");
       try {
         const done = await ask("/api/dead-letters/replay", {...letter.at, again: Boolean(letter.replayed)});
@@ -96,10 +96,10 @@ export class Letters {
   update(document, changed) {
     if (changed && !changed.has("causes") && !changed.has("now")) return;
     const causes = Object.values(document.causes || {}), total = document.now?.totals?.dead_letters || 0;
-    if (this.loaded != null && total > this.loaded) setText(this.status, `${plural(total - this.loaded, "more letter has", "more letters have")} come since: read again to see them.`);
+    if (this.loaded != null && total > this.loaded) setText(this.status, `${plural(total - this.loaded, "new dead letter")}. Press Read again.`);
     const key = JSON.stringify(causes);
     if (this.shownCauses === key) return;
     this.shownCauses = key;
-    this.since.replaceChildren(causes.length ? h("div", {class: "scroll"}, h("table", {}, h("thead", {}, h("tr", {}, ["Count", "Cause", "From", "To", "First", "Last"].map(text => h("th", {scope: "col"}, text)))), h("tbody", {}, causes.map(c => h("tr", {}, h("td", {class: "number"}, count(c.count)), h("td", {class: "long"}, [c.exception, c.message].filter(Boolean).join(": ") || "not told"), h("td", {}, c.topic ?? "–"), h("td", {}, c.to), h("td", {class: "time"}, when(c.first)), h("td", {class: "time"}, when(c.last))))))) : h("p", {class: "soft"}, "None."));
+    this.since.replaceChildren(causes.length ? h("div", {class: "scroll"}, h("table", {}, h("thead", {}, h("tr", {}, ["Count", "Cause", "From", "To", "First", "Last"].map(text => h("th", {scope: "col", class: text === "Count" ? "number" : null}, text)))), h("tbody", {}, causes.map(c => h("tr", {}, h("td", {class: "number"}, count(c.count)), h("td", {class: "long"}, [c.exception, c.message].filter(Boolean).join(": ") || "not recorded"), h("td", {}, c.topic ?? "–"), h("td", {}, c.to), h("td", {class: "time"}, when(c.first)), h("td", {class: "time"}, when(c.last))))))) : h("p", {class: "soft"}, "None."));
   }
 }

@@ -9,19 +9,19 @@ const LEVELS = {DEBUG: 10, INFO: 20, WARNING: 30, ERROR: 40, CRITICAL: 50};
 export class Logs {
   constructor() {
     const again = () => { this.table.first(); this.update(live.document, null); };
-    this.search = h("input", {type: "search", placeholder: "words in the text", "data-search": true, "aria-label": "Search the log", oninput: again});
+    this.search = h("input", {type: "search", placeholder: "search the text", "data-search": true, "aria-label": "Search the log", oninput: again});
     this.level = h("select", {"aria-label": "Level", onchange: again}, [["0", "all levels"], ["20", "INFO and above"], ["30", "WARNING and above"], ["40", "ERROR and above"]].map(([value, text]) => h("option", {value}, text)));
-    this.who = h("select", {"aria-label": "Who", onchange: again}, h("option", {value: ""}, "driver and workers"));
+    this.who = h("select", {"aria-label": "Process", onchange: again}, h("option", {value: ""}, "driver and workers"));
     this.counted = h("span", {class: "soft"});
     this.table = new Table([
       {title: "Time", text: l => when(l.time), sort: l => l.number, mono: true},
       {title: "Level", sort: l => LEVELS[l.level], fill: (cell, l) => { setText(cell, l.level); setClass(cell, "level " + (l.level === "WARNING" ? "warn" : LEVELS[l.level] >= 40 ? "bad" : "soft")); }},
-      {title: "Who", text: l => l.who.replace(/^.*-(StreamThread-\d+)$/, "$1")},
+      {title: "Process", text: l => l.who.replace(/^.*-(StreamThread-\d+)$/, "$1")},
       {title: "Text", sort: l => l.text, fill: text},
       {title: "Logger", text: l => l.logger.replace(/^penstock\./, ""), mono: true},
     ], {label: "Lines of the log", key: l => l.number, sort: 0, down: true, size: 50, none: "No line matches."});
-    this.element = h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Log"), this.counted, h("div", {class: "filters"}, this.search, this.level, this.who, copyButton(() => this.shown.map(l => `${when(l.time)} ${l.level} ${l.who} ${l.logger}: ${l.text}`).join("\n"), "Copy what is shown"))),
-      h("p", {class: "soft"}, "The last lines of penstock's loggers, as far as their levels let them through: warnings and errors by default, more with logging.getLogger(\"penstock\").setLevel(\"INFO\"). Workers report their warnings and errors once a second."), this.table.element);
+    this.element = h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Log"), this.counted, h("div", {class: "filters"}, this.search, this.level, this.who, copyButton(() => this.shown.map(l => `${when(l.time)} ${l.level} ${l.who} ${l.logger}: ${l.text}`).join("\n"), "Copy these lines"))),
+      h("p", {class: "soft"}, "The latest lines of penstock's loggers: warnings and errors by default. logging.getLogger(\"penstock\").setLevel(\"INFO\") shows more. Workers report once a second."), this.table.element);
   }
   go(parameters) { if (parameters.has("level")) this.level.value = String(LEVELS[parameters.get("level")] || 0); if (parameters.has("q")) this.search.value = parameters.get("q"); }
   update(document, changed) {

@@ -1,6 +1,6 @@
 // The frame of the page: tabs and their links, who is signed in, what is wrong.
 "use strict";
-import {$, h, setText, setClass, duration, clock, when} from "./dom.js";
+import {$, h, setText, setClass, duration, clock, when, zone} from "./dom.js";
 import {ask, live, token} from "./stream.js";
 import {Overview} from "./overview.js";
 import {Topology} from "./topology.js";
@@ -72,14 +72,14 @@ function banner() {
   if (live.lostSince) {
     const ago = (Date.now() - live.lostSince) / 1000;
     say("gone", `Not reachable since ${clock(live.lostSince)}, for ${duration(ago)}`,
-      live.heard ? `What is shown below is from ${clock(live.heard)}. The application may have ended, or the network may be away; this page tries again by itself.`
-        : "Nothing was heard from it yet. This page tries again by itself.", `Last answer: ${live.trouble}.`);
+      live.heard ? `The data below is from ${clock(live.heard)}. The application may have ended, or the network may be down. This page reconnects by itself.`
+        : "There was no answer yet. This page reconnects by itself.", `Last answer: ${live.trouble}.`);
     return;
   }
   if (!app) { say("wait", "Connecting …"); return; }
   const since = `since ${when(app.since)}, for ${duration((live.now() - app.since) / 1000)}`;
   const waits = Object.values(app.waiting || {});
-  if (app.state === "ERROR" || app.state === "PENDING_ERROR") say("gone", `The application has stopped after a failure, ${since}`, app.failure || "", "It processes nothing. State can be read again when it is started anew; the log tells more.");
+  if (app.state === "ERROR" || app.state === "PENDING_ERROR") say("gone", `The application has stopped after a failure, ${since}`, app.failure || "", "It processes nothing. Its state can be read after a restart. The tab Logs has more.");
   else if (app.state === "NOT_RUNNING" || app.state === "PENDING_SHUTDOWN") say("wait", app.state === "NOT_RUNNING" ? `The application was closed, ${since}` : `The application is being closed, ${since}`);
   else if (app.state !== "RUNNING") say("wait", app.state === "REBALANCING" ? `Rebalancing ${since}` : `Starting ${since}`, waits.length ? `It waits for ${waits.join("; ")}${app.waiting_since ? `, for ${duration((live.now() - app.waiting_since) / 1000)}` : ""}.` : "");
   else if (app.paused) say("wait", "Paused: nothing is processed until the application is resumed", "Its state can be read.");
@@ -107,7 +107,7 @@ function frame() {
     setText($("pause"), app.paused ? "Resume" : "Pause");
     $("spark").hidden = !app.spark_ui;
     if (/^https?:/.test(app.spark_ui || "")) $("spark").href = app.spark_ui;
-    setText($("where"), [app.host, app.guarantee, app.version && `penstock ${app.version}`].filter(Boolean).join(" · "));
+    setText($("where"), [app.host, app.guarantee, app.version && `penstock ${app.version}`, zone()].filter(Boolean).join(" · "));
   } else { setText($("state"), lost ? "not reachable" : "connecting"); setClass($("state"), lost ? "pill gone" : "pill wait"); }
   badges();
   banner();

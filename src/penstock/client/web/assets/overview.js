@@ -1,4 +1,4 @@
-// The overview: is it well, how fast, how far behind.
+// The overview: state, throughput, latency and lag.
 "use strict";
 import {h, setText, setClass, zone, count, number, brief, bytes, millis, duration, plural} from "./dom.js";
 import {Chart} from "./chart.js";
@@ -26,18 +26,18 @@ export class Overview {
     this.tiles = {
       in: tile("Records in", "Records read from input topics, per second, over the last ten seconds"),
       out: tile("Records out", "Records written to output and changelog topics, per second"),
-      age: tile("End-to-end latency", "How old records are when their results are committed: half of them, and 99 of 100, are not older"),
+      age: tile("End-to-end latency", "The age of records when their results are committed: median and 99th percentile"),
       lag: tile("Lag", "The ends of the input topics minus the committed offsets"),
       turn: tile("Average batch time", "A batch reads, processes and commits the records that have come"),
       tasks: tile("Tasks", "Tasks that run on this instance"),
       total: tile("Total records", "Since this instance was started"),
-      dead: tile("Dead letters", "Records that could not be processed, since this instance was started"),
+      dead: tile("Dead letters", "Failed records since this instance was started"),
     };
     for (const [name, link] of [["tasks", "#/tasks"], ["dead", "#/dead-letters"]]) this.tiles[name].note.append(h("a", {href: link}));
     const line = (name, at, css) => ({name, at, css});
     this.charts = [
       new Chart({title: "Records per second", format: brief, lines: [line("in", 0, "one"), line("out", 1, "two")]}),
-      new Chart({title: "End-to-end latency", format: millis, lines: [line("half of the records", 2, "one"), line("99 of 100", 3, "two")]}),
+      new Chart({title: "End-to-end latency", format: millis, lines: [line("median", 2, "one"), line("99th percentile", 3, "two")]}),
       new Chart({title: "Lag", format: brief, lines: [line("records waiting", 4, "one")]}),
       new Chart({title: "Batch and commit", format: millis, lines: [line("batch", 5, "one"), line("longest batch", 6, "two"), line("commit", 7, "three")]}),
       new Chart({title: "CPU", format: percent, lines: [line("driver", 8, "one"), line("JVM", 9, "two"), line("workers", 10, "three")]}),
@@ -105,7 +105,7 @@ function trend(p) {
   if (!p.lag && Math.abs(p.trend) < 0.05) return "steady";
   return p.trend > 0.05 ? `↑ ${number(p.trend)}/s` : p.trend < -0.05 ? `↓ ${number(-p.trend)}/s` : "steady";
 }
-// What came in the last seconds is always on its way: that is no backlog.
+// The records of the last seconds are always in flight: they are no backlog.
 const keepsUp = p => p.read > 0 && p.lag / p.read < 5 && !(p.trend > 0.1 * p.read);
 export function left(p) {
   if (!p.lag) return "now";

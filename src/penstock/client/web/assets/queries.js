@@ -21,9 +21,9 @@ export class Queries {
     this.limit = h("select", {}, [25, 50, 100, 500].map(n => h("option", {value: n}, String(n)))); this.limit.value = "50";
     this.stale = h("input", {type: "checkbox"});
     this.fields = {
-      store: field("Store", this.store), key: field("Key", this.key, "text, or JSON where keys are no strings"), from: field("From key", this.from, "empty: from the first"), to: field("To key", this.to, "empty: to the last"),
+      store: field("Store", this.store), key: field("Key", this.key, "text; JSON if keys are not strings"), from: field("From key", this.from, "empty: from the first"), to: field("To key", this.to, "empty: to the last"),
       after: field("From time", this.after), before: field("To time", this.before), asOf: field("As of", this.asOf, "empty: the latest"), limit: field("Rows", this.limit),
-      stale: h("label", {class: "check", title: "Where the task of a key cannot be read now"}, this.stale, "a copy that may be behind will do"),
+      stale: h("label", {class: "check", title: "If the task of the key cannot be read now, a standby answers"}, this.stale, "allow older answers from standbys"),
     };
     this.form = h("form", {class: "query", onsubmit: event => { event.preventDefault(); this.submit(); }}, Object.values(this.fields), h("button", {class: "main", type: "submit"}, "Run query"));
     this.hint = h("p", {class: "soft", hidden: true, id: "hint"}, "The form is filled in from the address. Press Run query.");
@@ -102,7 +102,7 @@ export class Queries {
   async run() {
     const number = this.asked = (this.asked || 0) + 1;
     this.result.hidden = false; this.more.hidden = this.back.hidden = true;
-    setText(this.told, "asking …");
+    setText(this.told, "Reading …");
     const started = performance.now();
     try {
       const found = await ask(this.path());
@@ -117,18 +117,25 @@ export class Queries {
     const windows = entries.some(entry => entry.start != null), stamped = entries.some(entry => entry.timestamp != null), placed = entries.some(entry => entry.partition != null);
     const heads = ["Key", ...(windows ? ["Window from", "to"] : []), "Value", ...(stamped ? ["Timestamp"] : []), ...(placed ? ["Partition"] : [])];
     const rows = entries.map(entry => [cell(entry.key), ...(windows ? [time(entry.start), time(entry.end)] : []), cell(entry.value), ...(stamped ? [time(entry.timestamp)] : []), ...(placed ? [h("td", {class: "number"}, String(entry.partition))] : [])]);
-    this.table(heads, rows);
-    const partly = found.here != null && found.here < found.partitions ? `; ${found.here} of ${found.partitions} partitions are on this instance, others are not looked at` : "";
-    setText(this.told, `${plural(entries.length, "entry", "entries")} in ${took}${found.stale ? "; of a copy, which may be behind" : ""}${partly}`);
+    this.table(heads, rows, entries.map(entry => entry.value));
+    const partly = found.here != null && found.here < found.partitions ? `; ${found.here} of ${found.partitions} partitions are on this instance, the others are not read` : "";
+    setText(this.told, `${plural(entries.length, "entry", "entries")} in ${took}${found.stale ? "; from a standby, which may be older" : ""}${partly}`);
     this.next = found.next;
     this.more.hidden = found.next == null; this.back.hidden = !this.trail.length;
   }
-  table(heads, rows) {
-    this.answer.replaceChildren(rows.length ? h("table", {}, h("thead", {}, h("tr", {}, heads.map(text => h("th", {scope: "col"}, text)))), h("tbody", {}, rows.map(cells => h("tr", {}, cells)))) : h("p", {class: "soft"}, "Nothing was found."));
+  table(heads, rows, values) {
+    const numeric = new Set(["Partition", ...(values.every(value => typeof value === "number") ? ["Value"] : [])]);
+    for (const cells of rows) heads.forEach((head, at) => { if (numeric.has(head)) numberCell(cells[at]); });
+    this.answer.replaceChildren(rows.length ? h("table", {}, h("thead", {}, h("tr", {}, heads.map(text => h("th", {scope: "col", class: numeric.has(text) ? "number" : null}, text)))), h("tbody", {}, rows.map(cells => h("tr", {}, cells)))) : h("p", {class: "soft"}, "Nothing was found."));
   }
   update() {}
 }
 const time = ms => h("td", {title: ms == null ? null : `${ms} ms`, class: "time"}, ms == null ? "–" : when(ms));
+const exact = new Intl.NumberFormat("en", {maximumFractionDigits: 20});
+function numberCell(cell) {
+  cell.className = "number"; cell.title = cell.textContent;
+  cell.textContent = exact.format(Number(cell.textContent));
+}
 function cell(value) {
   const text = shown(value), long = text.length > 300;
   if (!long) return h("td", {class: "long mono"}, value === null ? h("i", {class: "soft"}, "null") : text);

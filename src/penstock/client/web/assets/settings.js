@@ -1,4 +1,4 @@
-// What the application was told, and what holds by default. Secrets never come here.
+// The settings of the application and the defaults of the others. The server sends no secrets.
 "use strict";
 import {h, setText, count} from "./dom.js";
 import {Table} from "./table.js";
@@ -13,12 +13,12 @@ export class Settings {
     this.table = new Table([
       {title: "Setting", text: r => r.key, mono: true},
       {title: "Value", fill: (cell, r) => { cell.className = r.set ? "long mono strong" : "long mono"; setText(cell, r.value ?? "–"); }, sort: r => r.value},
-      {title: "Set", text: r => r.set ? "here" : "by default", sort: r => r.set ? 0 : 1},
-      {title: "What it means", text: r => r.doc, long: true},
-    ], {label: "Settings", key: r => r.key, size: 50, none: "No setting fits."});
+      {title: "Source", text: r => r.set ? "set" : "default", sort: r => r.set ? 0 : 1},
+      {title: "Meaning", text: r => r.doc, long: true},
+    ], {label: "Settings", key: r => r.key, size: 50, none: "No setting matches."});
     this.facts = h("dl", {class: "facts"});
     this.element = h("div", {}, h("section", {class: "card"}, h("h2", {}, "Application"), this.facts),
-      h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Settings"), this.counted, h("div", {class: "filters"}, this.search, h("label", {class: "check"}, this.given, "only what was set"))), this.table.element));
+      h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Settings"), this.counted, h("div", {class: "filters"}, this.search, h("label", {class: "check"}, this.given, "only settings that are set"))), this.table.element));
     ask("/api/settings").then(found => { this.rows = found.settings; this.show(); }).catch(error => setText(this.counted, error.message));
   }
   go(parameters) { if (parameters.has("q")) { this.search.value = parameters.get("q"); this.show(); } }

@@ -1,4 +1,4 @@
-// What the stores take: entries, disk, memory, and how far copies are behind.
+// The sizes of the stores: entries, disk, memory, and the lag of standbys.
 "use strict";
 import {h, setText, setClass, count, bytes, brief, plural} from "./dom.js";
 import {Table} from "./table.js";
@@ -19,11 +19,11 @@ export class StateView {
     ];
     this.stores = new Table([
       {title: "Store", sort: r => r.store, fill: (cell, r) => { if (cell.dataset.name !== r.store) { cell.dataset.name = r.store; cell.replaceChildren(h("a", {href: `#/queries?store=${encodeURIComponent(r.store)}`}, r.store)); } }},
-      {title: "Partitions here", number: true, text: r => count(r.active) + (r.copies ? ` + ${plural(r.copies, "copy", "copies")}` : ""), sort: r => r.active},
+      {title: "Partitions here", number: true, text: r => count(r.active) + (r.copies ? ` + ${plural(r.copies, "standby", "standbys")}` : ""), sort: r => r.active},
       ...columns, {title: "Changelog", text: r => r.changelog, mono: true, long: true},
     ], {label: "Stores", key: r => r.store, size: 25, none: "The application keeps no state here."});
     this.parts = new Table([
-      {title: "Store", text: r => r.store}, {title: "Task", text: r => r.task, mono: true}, {title: "Role", text: r => r.role === "standby" ? "copy" : r.role},
+      {title: "Store", text: r => r.store}, {title: "Task", text: r => r.task, mono: true}, {title: "Role", text: r => r.role},
       {title: "State", sort: r => r.state, fill: (cell, r) => { setText(cell, r.state); setClass(cell, r.state === "restoring" ? "warn" : ""); }}, ...columns,
     ], {label: "Stores by task", key: r => `${r.store} ${r.task}`, size: 25, none: "No store matches."});
     this.counted = h("span", {class: "soft"});
@@ -41,7 +41,7 @@ export class StateView {
     setText(this.tiles.entries.value, count(sum(rows, "entries"))); setText(this.tiles.entries.note, counted.length < rows.length ? "in stores in memory" : "");
     setText(this.tiles.disk.value, bytes(sum(rows, "disk"))); setText(this.tiles.disk.note, "files of RocksDB");
     setText(this.tiles.memory.value, bytes(sum(rows, "memory"))); setText(this.tiles.memory.note, "caches and tables of RocksDB");
-    setText(this.tiles.lag.value, brief(sum(rows, "changelog_lag"))); setText(this.tiles.lag.note, "records to restore or to copy");
+    setText(this.tiles.lag.value, brief(sum(rows, "changelog_lag"))); setText(this.tiles.lag.note, "records that active stores and standbys have not read");
     this.stores.update(stores);
     const words = this.search.value.toLowerCase();
     const shown = rows.filter(r => !words || r.store.toLowerCase().includes(words) || r.task.includes(words));

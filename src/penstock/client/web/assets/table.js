@@ -1,10 +1,10 @@
-// Tables that are told anew each second and stay where they are: rows are kept by their key, cells by their text.
+// Tables that are updated each second: rows are kept by their key and cells by their text, so that a selection stays.
 "use strict";
 import {h, setText, count} from "./dom.js";
 
 export class Table {
   // columns: {title, text(row), key?, number?, sort?(row), long?, fill?(cell, row), title_of?(row)}
-  constructor(columns, {label, key, size = 25, sort = null, down = false, none = "Nothing here", row = null, group = null} = {}) {
+  constructor(columns, {label, key, size = 25, sort = null, down = false, none = "No rows", row = null, group = null} = {}) {
     this.columns = columns; this.key = key; this.size = size; this.sort = sort; this.down = down; this.none = none;
     this.decorate = row; this.group = group; this.page = 0; this.rows = []; this.kept = new Map();
     this.heads = columns.map((column, index) => {

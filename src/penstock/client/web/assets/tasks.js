@@ -9,16 +9,16 @@ const ago = (since) => since == null ? "–" : duration((live.now() - since) / 1
 export class Tasks {
   constructor() {
     this.search = h("input", {type: "search", placeholder: "task, thread, host, store", "data-search": true, "aria-label": "Search tasks", oninput: () => { this.tasks.first(); this.update(live.document, null); }});
-    this.role = h("select", {"aria-label": "Role", onchange: () => { this.tasks.first(); this.update(live.document, null); }}, [["", "all roles"], ["active", "active here"], ["standby", "copies here"], ["elsewhere", "elsewhere"]].map(([value, text]) => h("option", {value}, text)));
+    this.role = h("select", {"aria-label": "Role", onchange: () => { this.tasks.first(); this.update(live.document, null); }}, [["", "all roles"], ["active", "active here"], ["standby", "standbys here"], ["elsewhere", "elsewhere"]].map(([value, text]) => h("option", {value}, text)));
     this.counted = h("span", {class: "soft"});
     this.tasks = new Table([
       {title: "Task", text: t => t.id, mono: true},
-      {title: "Role", text: t => ({active: "active", standby: "copy", elsewhere: "elsewhere"}[t.role])},
+      {title: "Role", text: t => (t.role)},
       {title: "State", sort: t => t.state, fill: (cell, t) => { setText(cell, t.state ? t.state.toLowerCase() : "–"); setClass(cell, t.state === "RESTORING" ? "warn" : ""); }},
       {title: "Thread", text: t => short(t.thread)},
       {title: "Executor", text: t => place(t.executor)},
       {title: "Host", text: t => t.host},
-      {title: "On this thread for", text: t => ago(t.since), sort: t => t.since == null ? null : -t.since},
+      {title: "On this thread for", number: true, text: t => ago(t.since), sort: t => t.since == null ? null : -t.since},
       {title: "Lag", number: true, text: t => count(t.lag), sort: t => t.lag},
       {title: "Reads", text: t => t.inputs.join(", "), long: true},
       {title: "Stores", text: t => t.stores.join(", "), long: true},
@@ -28,16 +28,16 @@ export class Tasks {
       {title: "State", sort: t => t.state, fill: (cell, t) => { const waits = t.waiting_for_core_seconds; setText(cell, t.state.toLowerCase().replace("_", " ") + (waits == null ? "" : `, waiting for a core of Spark (${waits} s)`)); setClass(cell, waits == null ? "" : "warn"); }},
       {title: "Executor", text: t => place(t.executor)},
       {title: "Tasks", number: true, text: t => count(t.tasks.length), sort: t => t.tasks.length},
-      {title: "Which", text: t => t.tasks.join(", "), long: true},
+      {title: "Task ids", text: t => t.tasks.join(", "), long: true},
     ], {label: "Stream threads", key: t => t.name, size: 10});
     this.instances = new Table([
       {title: "Instance", sort: i => i.host, fill: (cell, i) => { if (cell.dataset.url !== i.url) { cell.dataset.url = i.url; cell.replaceChildren(i.here ? h("b", {}, i.host) : h("a", {href: i.url, rel: "noreferrer"}, i.host), i.here ? h("span", {class: "tag"}, "this one") : null); } }},
       {title: "Partitions", number: true, text: i => count(i.partitions), sort: i => i.partitions},
       {title: "Stores", text: i => i.stores.join(", "), long: true},
-    ], {label: "Instances", key: i => i.host, size: 10, none: "No instance is known: application.server tells where each can be asked."});
+    ], {label: "Instances", key: i => i.host, size: 10, none: "No instance is known. Set application.server on each instance."});
     this.bars = new Map();
     this.restoringList = h("div", {class: "restoring"});
-    this.restoring = h("section", {class: "card", hidden: true}, h("div", {class: "head"}, h("h2", {}, "Being restored"), this.restoringCount = h("span", {class: "soft"})), this.restoringList);
+    this.restoring = h("section", {class: "card", hidden: true}, h("div", {class: "head"}, h("h2", {}, "Restoring"), this.restoringCount = h("span", {class: "soft"})), this.restoringList);
     this.element = h("div", {}, this.restoring,
       h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Tasks"), this.counted, h("div", {class: "filters"}, this.search, this.role)), this.tasks.element),
       h("div", {class: "pair"}, h("section", {class: "card"}, h("h2", {}, "Stream threads"), this.threads.element), h("section", {class: "card"}, h("h2", {}, "Instances"), this.instances.element)));

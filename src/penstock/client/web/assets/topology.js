@@ -4,15 +4,16 @@ import {$, h, s, setText, setClass, count, number, brief, millis} from "./dom.js
 import {Table} from "./table.js";
 import {live} from "./stream.js";
 
-const ZOOMS = [0.15, 4];
+const ZOOMS = [0.05, 4];
 
 export class Topology {
   constructor() {
-    this.svg = s("svg", {class: "map", tabindex: "0", role: "group", "aria-label": "The topology as a map. Arrow keys move it, plus and minus zoom, 0 shows all of it. The table below has the same."});
+    this.svg = s("svg", {class: "map", tabindex: "0", role: "group", "aria-label": "The topology as a map. Arrow keys move it, plus and minus zoom, 0 shows the whole map. The table below has the same data."});
     this.world = s("g"); this.svg.append(s("defs", {}, s("marker", {id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto"}, s("path", {d: "M0 0L8 4L0 8z", class: "arrow"}))), this.world);
     this.details = h("aside", {class: "details", "aria-live": "polite", hidden: true});
     const tool = (text, label, action) => h("button", {class: "small", type: "button", title: label, "aria-label": label, onclick: action}, text);
-    this.legend = h("p", {class: "legend"}, [["source", "source"], ["processor", "operator"], ["sink", "sink"], ["store", "store"], ["topic", "topic"]].map(([css, text]) => h("span", {class: `sample ${css}`}, h("i", {"aria-hidden": "true"}), text)), h("span", {class: "sample heat"}, h("i", {"aria-hidden": "true"}), "the redder, the more of a thread's time"));
+    this.legend = h("p", {class: "legend"}, [["source", "source"], ["processor", "operator"], ["sink", "sink"], ["store", "store"], ["topic", "topic"]].map(([css, text]) => h("span", {class: `sample ${css}`}, h("i", {"aria-hidden": "true"}), text)), h("span", {class: "sample heat"}, h("i", {"aria-hidden": "true"}), "redder: more of a thread's time"));
+    this.hint = h("p", {class: "soft", hidden: true}, "Drag the map to see the rest of it.");
     this.frame = h("div", {class: "map-frame"}, this.svg, this.details);
     this.table = new Table([
       {title: "Node", fill: (cell, n) => { if (cell.dataset.name !== n.name) { cell.dataset.name = n.name; cell.replaceChildren(h("a", {href: `#/topology?node=${encodeURIComponent(n.name)}`}, n.name)); } }, sort: n => n.name},
@@ -24,14 +25,12 @@ export class Topology {
       {title: "Failed", number: true, text: n => count(n.failed || 0), sort: n => n.failed},
       {title: "Stores", text: n => n.stores.join(", ")},
     ], {label: "All nodes", key: n => n.name, size: 25, none: "The topology has no nodes."});
-    this.ways = h("div");
     this.steps = h("div", {class: "steps"});
     this.element = h("div", {},
-      h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Topology"), h("div", {class: "buttons"}, tool("−", "Further away", () => this.zoom(1 / 1.25)), tool("+", "Nearer", () => this.zoom(1.25)), tool("All of it", "Show all of it", () => this.fit()))), this.legend, this.frame),
-      h("section", {class: "card"}, h("h2", {}, "Repartitions, and why they go the way they go"), this.ways),
+      h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Topology"), h("div", {class: "buttons"}, tool("−", "Zoom out", () => this.zoom(1 / 1.25)), tool("+", "Zoom in", () => this.zoom(1.25)), tool("Whole map", "Show the whole map", () => this.fit(true)))), this.legend, this.hint, this.frame),
       h("section", {class: "card"}, h("h2", {}, "Where the threads' time goes"), h("p", {class: "soft"}, "Shares of one thread's time in the last ten seconds. Each thread is sampled twenty times a second."), this.steps),
       h("section", {class: "card"}, h("h2", {}, "Nodes"), this.table.element));
-    this.at = {x: 0, y: 0, scale: 1}; this.parts = new Map(); this.labels = new Map(); this.chosen = null;
+    this.at = {x: 0, y: 0, scale: 1}; this.whole = false; this.parts = new Map(); this.labels = new Map(); this.chosen = null;
     this.listen();
     this.watch = new ResizeObserver(() => { if (!this.moved) this.fit(); });
     this.watch.observe(this.frame);
@@ -74,7 +73,7 @@ export class Topology {
       if (step) { this.at.x += step[0]; this.at.y += step[1]; this.moved = true; this.place(); }
       else if (event.key === "+" || event.key === "=") this.zoom(1.25);
       else if (event.key === "-") this.zoom(1 / 1.25);
-      else if (event.key === "0") this.fit();
+      else if (event.key === "0") this.fit(true);
       else if ((event.key === "Enter" || event.key === " ") && event.target.dataset?.node) location.hash = `#/topology?node=${encodeURIComponent(event.target.dataset.node)}`;
       else if (event.key === "Escape" && this.chosen) location.hash = "#/topology";
       else return;
@@ -90,13 +89,16 @@ export class Topology {
     this.at = {x: x - (x - this.at.x) * real, y: y - (y - this.at.y) * real, scale};
     this.moved = true; this.place();
   }
-  fit() {
+  // At first the text can be read, and a large map begins at its left; `whole` shows all of it, however small.
+  fit(whole = this.whole) {
+    this.whole = whole;
     const map = this.map, width = this.frame.clientWidth;
     if (!map || !width) return;
-    // As wide as there is room; higher than the window only where it could not be read otherwise.
-    const wide = width / map.width, scale = Math.min(1.15, Math.max(wide, Math.min(0.55, 380 / map.width)));
-    const height = Math.min(Math.max(280, map.height * scale + 8), Math.max(360, innerHeight * 0.78));
-    const fitting = Math.max(ZOOMS[0], Math.min(scale, Math.max(0.5, height / map.height)));
+    const wide = width / map.width, readable = innerWidth <= 640 ? 0.85 : 0.6;
+    const scale = Math.min(1.15, whole ? wide : Math.max(wide, readable));
+    const height = Math.min(Math.max(innerWidth <= 640 ? 200 : 280, map.height * scale + 8), Math.max(360, innerHeight * 0.78));
+    const fitting = Math.max(ZOOMS[0], Math.min(scale, Math.max(whole ? ZOOMS[0] : readable, height / map.height)));
+    this.hint.hidden = map.width * fitting <= width + 1 && map.height * fitting <= height + 1;
     this.svg.setAttribute("height", Math.round(height));
     this.at = {x: Math.max(4, (width - map.width * fitting) / 2), y: Math.max(4, (height - map.height * fitting) / 2), scale: fitting};
     this.moved = false; this.place();
@@ -140,7 +142,7 @@ export class Topology {
     const map = document.map;
     if (!map) return;
     if (!this.map || this.map.boxes !== map.boxes || this.map.edges !== map.edges) this.draw(map);
-    if (changed && !["edges", "nodes", "ways", "map", "partitions"].some(part => changed.has(part))) return;
+    if (changed && !["edges", "nodes", "map", "partitions"].some(part => changed.has(part))) return;
     const rates = document.edges || {}, nodes = document.nodes || {}, incoming = {}, outgoing = {};
     for (const [key, rate] of Object.entries(rates)) {
       const [from, to] = key.split("\n");
@@ -168,29 +170,21 @@ export class Topology {
     }
     this.table.update(rows);
     this.tell(rows.find(row => row.name === this.chosen), document);
-    this.showWays(document.ways || {});
     this.showSteps(nodes);
   }
   tell(row, document) {
     this.details.hidden = !row;
     if (!row) return;
     const facts = [["Kind", row.kind], ["In", row.box], ["Added at", row.line || "–"], ["Records in", `${number(row.in)}/s`], ["Records out", `${number(row.out)}/s`],
-      ["Busy", row.busy ? `${(row.busy * 100).toFixed(1)} % of a thread` : "too little to be seen"], ["Time per record", row.each == null ? "–" : `about ${millis(row.each)}`], ["Failed records", count(row.failed)]];
+      ["Busy", row.busy ? `${(row.busy * 100).toFixed(1)} % of a thread` : "too little to measure"], ["Time per record", row.each == null ? "–" : `about ${millis(row.each)}`], ["Failed records", count(row.failed)]];
     const key = JSON.stringify([row.name, facts, row.stores]);
     if (this.told === key) return;
     this.told = key;
     this.details.replaceChildren(h("div", {class: "head"}, h("h3", {}, row.name), h("a", {href: "#/topology", class: "small", "aria-label": "Close the details"}, "Close")),
       h("dl", {}, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]), row.stores.length ? [h("dt", {}, "Stores"), h("dd", {}, row.stores.map(store => [h("a", {href: `#/queries?store=${encodeURIComponent(store)}`}, store), " "]))] : null));
   }
-  showWays(ways) {
-    const key = JSON.stringify(ways);
-    if (this.shownWays === key) return;
-    this.shownWays = key;
-    const all = Object.entries(ways);
-    this.ways.replaceChildren(all.length ? h("dl", {class: "wide"}, all.flatMap(([topic, said]) => [h("dt", {}, topic), h("dd", {}, said)])) : h("p", {class: "soft"}, "Nothing is repartitioned: all records stay in the partition they came in."));
-  }
   showSteps(nodes) {
-    const names = {"(fetch)": "reading from Kafka", "(process)": "processing, outside of any node", "(commit)": "writing and committing", "(store)": "writing stores", "(restore)": "restoring", "(punctuate)": "punctuating", "(open)": "opening tasks"};
+    const names = {"(fetch)": "reading from Kafka", "(process)": "processing outside of nodes", "(commit)": "writing and committing", "(store)": "writing stores", "(restore)": "restoring", "(punctuate)": "punctuating", "(open)": "opening tasks"};
     const all = Object.entries(nodes).filter(([, known]) => known.busy).sort((a, b) => b[1].busy - a[1].busy).slice(0, 10);
     this.steps.replaceChildren(...(all.length ? all.map(([name, {busy}]) => {
       const bar = h("i"); bar.style.width = `${Math.min(100, busy * 100)}%`;

@@ -37,7 +37,7 @@ final class Topologies {
         }
         KStream<String, String> stream = builder.stream(source, Consumed.with(STRING, STRING));
         switch (name) {
-            case "wordcount" -> wordCount(stream, sink);
+            case "wordcount", "wordcount-lambda" -> wordCount(stream, sink);
             case "wordcount-opaque" -> wordCountOpaque(stream, sink);
             case "windows-on-update" -> windows(stream, sink, EmitStrategy.onWindowUpdate());
             case "windows-on-close" -> windows(stream, sink, EmitStrategy.onWindowClose());

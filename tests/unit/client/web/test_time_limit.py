@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from penstock.client.web.deadline import Deadline
+from penstock.client.web.time_limit import TimeLimit
 
 
 def test_should_end_what_takes_too_long() -> None:
     async def slow() -> None:
-        async with Deadline(0.01):
+        async with TimeLimit(0.01):
             await asyncio.sleep(60)
 
     with pytest.raises(TimeoutError, match=r"0\.01 s"):
@@ -18,7 +18,7 @@ def test_should_end_what_takes_too_long() -> None:
 
 def test_should_leave_alone_what_is_done_in_time() -> None:
     async def quick() -> int:
-        async with Deadline(0.01):
+        async with TimeLimit(0.01):
             await asyncio.sleep(0)
         await asyncio.sleep(0.05)
         return 7
@@ -28,12 +28,12 @@ def test_should_leave_alone_what_is_done_in_time() -> None:
 
 def test_should_let_through_errors_and_who_else_cancels() -> None:
     async def fails() -> None:
-        async with Deadline(60):
+        async with TimeLimit(60):
             raise ValueError("own")
 
     async def cancelled() -> None:
         async def waits() -> None:
-            async with Deadline(60):
+            async with TimeLimit(60):
                 await asyncio.sleep(60)
 
         task = asyncio.create_task(waits())
@@ -50,9 +50,9 @@ def test_should_let_through_errors_and_who_else_cancels() -> None:
 def test_should_tell_which_of_two_has_ended() -> None:
     async def nested() -> str:
         try:
-            async with Deadline(60):
+            async with TimeLimit(60):
                 try:
-                    async with Deadline(0.01):
+                    async with TimeLimit(0.01):
                         await asyncio.sleep(60)
                 except TimeoutError:
                     await asyncio.sleep(0)

@@ -1,5 +1,5 @@
-"""A limit of time for what a coroutine awaits, without a task of its own: `asyncio.wait_for` makes one each time, which took a
-fifth of the time of a small request; `asyncio.timeout` came with Python 3.11.
+"""A time limit for awaited code without a separate task. `asyncio.wait_for` makes a task, which took a fifth of the time of a
+small request; `asyncio.timeout` needs Python 3.11.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ import asyncio
 from types import TracebackType
 
 
-class Deadline:
-    """`async with Deadline(5):` raises TimeoutError in its block after so many seconds."""
+class TimeLimit:
+    """`async with TimeLimit(5):` raises TimeoutError in its block after 5 seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._expired = False
 
-    async def __aenter__(self) -> Deadline:
+    async def __aenter__(self) -> TimeLimit:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -28,7 +28,7 @@ class Deadline:
         self._timer.cancel()
         if self._expired:
             left = self._task.uncancel() if hasattr(self._task, "uncancel") else 0
-            if kind is asyncio.CancelledError and not left:  # else somebody else wants this task to end too
+            if kind is asyncio.CancelledError and not left:  # otherwise another caller cancelled the task too
                 raise TimeoutError(f"it took longer than {self._seconds:g} s") from error
 
     def _expire(self) -> None:

@@ -1,9 +1,19 @@
-"""Which store is to be read, and as what."""
+"""Names a store to read, the type of its view, and its partition."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from penstock.java_names import JavaNames
+from penstock.runtime.queries.views import (
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyVersionedKeyValueStore,
+    ReadOnlyWindowStore,
+)
+from penstock.state.store import ValueAndTimestamp
+from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 
 T = TypeVar("T")
 
@@ -31,7 +41,7 @@ class QueryableStoreType(Generic[T]):
         return f"QueryableStoreTypes.{prefix}{names[self.kind]}{'_with_headers' if self.values == 'headers' else ''}()"
 
 
-class QueryableStoreTypes:
+class QueryableStoreTypes(JavaNames):
     """The kinds of stores that can be read.
 
     >>> str(QueryableStoreTypes.timestamped_window_store())
@@ -39,53 +49,53 @@ class QueryableStoreTypes:
     """
 
     @staticmethod
-    def key_value_store() -> QueryableStoreType[object]:
+    def key_value_store() -> QueryableStoreType[ReadOnlyKeyValueStore[Any, Any]]:
         """Keys to values; a timestamped store is shown without its timestamps."""
         return QueryableStoreType("key_value")
 
     @staticmethod
-    def timestamped_key_value_store() -> QueryableStoreType[object]:
+    def timestamped_key_value_store() -> QueryableStoreType[ReadOnlyKeyValueStore[Any, ValueAndTimestamp[Any]]]:
         """Keys to `ValueAndTimestamp`."""
         return QueryableStoreType("key_value", "timestamped")
 
     @staticmethod
-    def timestamped_key_value_store_with_headers() -> QueryableStoreType[object]:
+    def timestamped_key_value_store_with_headers() -> QueryableStoreType[ReadOnlyKeyValueStore[Any, ValueTimestampHeaders[Any]]]:
         """Keys to values with timestamp and headers."""
         return QueryableStoreType("key_value", "headers")
 
     @staticmethod
-    def window_store() -> QueryableStoreType[object]:
+    def window_store() -> QueryableStoreType[ReadOnlyWindowStore[Any, Any]]:
         """Windows of keys to values; a timestamped store is shown without its timestamps."""
         return QueryableStoreType("window")
 
     @staticmethod
-    def timestamped_window_store() -> QueryableStoreType[object]:
+    def timestamped_window_store() -> QueryableStoreType[ReadOnlyWindowStore[Any, ValueAndTimestamp[Any]]]:
         """Windows of keys to `ValueAndTimestamp`."""
         return QueryableStoreType("window", "timestamped")
 
     @staticmethod
-    def timestamped_window_store_with_headers() -> QueryableStoreType[object]:
+    def timestamped_window_store_with_headers() -> QueryableStoreType[ReadOnlyWindowStore[Any, ValueTimestampHeaders[Any]]]:
         """Windows of keys to values with timestamp and headers."""
         return QueryableStoreType("window", "headers")
 
     @staticmethod
-    def session_store() -> QueryableStoreType[object]:
+    def session_store() -> QueryableStoreType[ReadOnlySessionStore[Any, Any]]:
         """Sessions of keys to aggregates."""
         return QueryableStoreType("session")
 
     @staticmethod
-    def session_store_with_headers() -> QueryableStoreType[object]:
+    def session_store_with_headers() -> QueryableStoreType[ReadOnlySessionStore[Any, Any]]:
         """Sessions of keys to aggregates with headers."""
         return QueryableStoreType("session", "headers")
 
     @staticmethod
-    def versioned_key_value_store() -> QueryableStoreType[object]:
+    def versioned_key_value_store() -> QueryableStoreType[ReadOnlyVersionedKeyValueStore[Any, Any]]:
         """Keys to versions of their values; beyond Kafka Streams, which has queries for them only."""
         return QueryableStoreType("versioned")
 
 
 @dataclass(frozen=True)
-class StoreQueryParameters(Generic[T]):
+class StoreQueryParameters(JavaNames, Generic[T]):
     """What `KafkaStreams.store` is given.
 
     >>> StoreQueryParameters("counts", QueryableStoreTypes.key_value_store()).with_partition(1).enable_stale_stores().stale_stores

@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from penstock.drawing.picture import draw_topology
 from penstock.dsl.builder import StreamsBuilder
 from penstock.topology.description import TopologyDescription
-from penstock.topology.picture import draw_topology
 from tests.unit.dsl.programs import PROGRAMS
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.topology.layout import Size, layered, place_apart
+from penstock.drawing.layout import Size, layered, place_apart
 
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=12), st.data())

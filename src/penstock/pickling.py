@@ -1,4 +1,4 @@
-"""Whether what the user wrote can travel to Spark's workers: each operator alone, so that the one that cannot is named.
+"""Whether what the user wrote can be pickled for Spark's workers: each operator alone, so that the one that cannot is named.
 
 The pickler is pyspark's own cloudpickle, which is one file without imports of pyspark. Where pyspark is not loaded (in tests
 of a topology), that file alone is: all of pyspark would take a quarter of a second.
@@ -22,7 +22,7 @@ from penstock.user_code import added_at
 from penstock.variables import functions_in, variables_of
 
 
-def check_travels(registry: TopologyRegistry, config: Mapping[str, Any]) -> None:
+def check_picklable(registry: TopologyRegistry, config: Mapping[str, Any]) -> None:
     """Refuse nodes, stores and settings that cannot be pickled, before anything starts."""
     for node in registry.nodes.values():
         reason = _refusal(node)

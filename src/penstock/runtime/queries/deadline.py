@@ -1,7 +1,7 @@
 """How long a reader may take: until its time is over, or until nobody waits for its answer any more.
 
-A thread cannot be ended from outside. So whoever reads on it says how patient it is (`with patience:`), and what waits or
-iterates below looks at `current()` now and then: the thread is free again soon after the reader has given up.
+A thread cannot be ended from outside. So a read sets its deadline on its thread (`with deadline:`), and code below that waits
+or iterates checks `current()` now and then: the thread is free again soon after the reader has given up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.errors import StateStoreNotAvailableError
 T = TypeVar("T")
 
 STEP_SECONDS = 0.1
-"""The longest wait between two looks at a reader's patience."""
+"""The longest wait between two looks at a reader's deadline."""
 
 _here = threading.local()
 
@@ -25,32 +25,32 @@ def _nothing() -> None:
     return None
 
 
-class Patience:
+class Deadline:
     """One read's time, on whatever thread it runs.
 
-    >>> patience = Patience(60)
-    >>> with patience:
-    ...     current() is patience, current().limit(5.0)
+    >>> deadline = Deadline(60)
+    >>> with deadline:
+    ...     current() is deadline, current().limit(5.0)
     (True, 5.0)
-    >>> patience.give_up()
-    >>> patience.is_over
+    >>> deadline.give_up()
+    >>> deadline.is_over
     True
     """
 
     def __init__(self, seconds: float) -> None:
-        self._deadline = time.monotonic() + seconds
+        self._ends_at = time.monotonic() + seconds
         self.seconds = seconds
-        self._before: list[Patience | None] = []
+        self._before: list[Deadline | None] = []
         self.given_up = False
         self.on_give_up: Callable[[], object] = _nothing
         """Called on the thread that gives up, where somebody wants to know at once."""
 
     def renew(self) -> None:
-        """From now on as long as at the beginning; who has given up stays so."""
-        self._deadline = time.monotonic() + self.seconds
+        """Start the time again from now; a reader that has given up stays so."""
+        self._ends_at = time.monotonic() + self.seconds
 
     def give_up(self) -> None:
-        """Nobody waits for the answer any more."""
+        """End the read, since nobody waits for the answer any more."""
         if not self.given_up:
             self.given_up = True
             self.on_give_up()
@@ -58,34 +58,34 @@ class Patience:
     @property
     def is_over(self) -> bool:
         """Whether the reader should end."""
-        return self.given_up or time.monotonic() > self._deadline
+        return self.given_up or time.monotonic() > self._ends_at
 
     def check(self) -> None:
-        """Raise where the reader should end."""
+        """Raise `StateStoreNotAvailableError` if the reader should end."""
         if self.given_up:
             raise StateStoreNotAvailableError("the reader has given up: nobody waits for the answer any more")
-        if time.monotonic() > self._deadline:
+        if time.monotonic() > self._ends_at:
             raise StateStoreNotAvailableError(f"the answer took longer than {self.seconds:g} s; ask for less, or later")
 
     def limit(self, seconds: float) -> float:
-        """So long, or as long as there is time left."""
-        return max(0.0, min(seconds, self._deadline - time.monotonic()))
+        """Return `seconds`, or the time that is left if that is less."""
+        return max(0.0, min(seconds, self._ends_at - time.monotonic()))
 
     def step(self, seconds: float) -> float:
-        """The same for a wait that is repeated, with a `check` in between."""
+        """Return how long one step of a repeated wait may take, with a `check` after each."""
         return min(STEP_SECONDS, self.limit(seconds))
 
-    def __enter__(self) -> Patience:
-        self._before.append(getattr(_here, "patience", None))
-        _here.patience = self
+    def __enter__(self) -> Deadline:
+        self._before.append(getattr(_here, "deadline", None))
+        _here.deadline = self
         return self
 
     def __exit__(self, *_: object) -> None:
-        _here.patience = self._before.pop()
+        _here.deadline = self._before.pop()
 
 
-class _Endless(Patience):
-    """Of readers that nobody has told how long they may take, such as those in the application's own code."""
+class _Endless(Deadline):
+    """The deadline of reads in the application's own code, which has none."""
 
     is_over = property(lambda self: False)
 
@@ -93,23 +93,23 @@ class _Endless(Patience):
         super().__init__(float("inf"))
 
     def check(self) -> None:
-        """It goes on."""
+        """Do nothing."""
 
     def step(self, seconds: float) -> float:
-        """Nothing to look at in between."""
+        """Return `seconds`: nothing has to be checked in between."""
         return max(0.0, seconds)
 
 
 _ENDLESS = _Endless()
 
 
-def current() -> Patience:
-    """That of the reader on this thread."""
-    return getattr(_here, "patience", None) or _ENDLESS
+def current() -> Deadline:
+    """Return the deadline of the reader on this thread."""
+    return getattr(_here, "deadline", None) or _ENDLESS
 
 
-def patiently(entries: Iterable[T]) -> Iterator[T]:
-    """The same entries, as long as the reader waits for them."""
+def until_deadline(entries: Iterable[T]) -> Iterator[T]:
+    """Yield the entries; raise when the deadline of the thread that asks for one has passed."""
     for entry in entries:
         current().check()  # of the thread that asks for this entry: the parts of a table may come from many
         yield entry

@@ -18,8 +18,8 @@ from penstock.client.web import answers, application
 from penstock.client.web.application import WebApplication
 from penstock.client.web.forwarding import Forwarder
 from penstock.query.metadata import HostInfo
+from penstock.runtime.queries.deadline import Deadline, current
 from penstock.runtime.queries.entries import entry
-from penstock.runtime.queries.patience import Patience, current
 from tests.harness.kafka import wait_until
 from tests.harness.waiting import LIMIT
 from tests.unit.client.web.served import Served
@@ -164,11 +164,11 @@ def test_should_not_wait_for_a_view_longer_than_its_reader(served: Served) -> No
     with contextlib.ExitStack() as all_of_them:
         for _ in range(8):
             all_of_them.enter_context(reader.lease())
-        patience = Patience(60)
-        threading.Timer(0.2, patience.give_up).start()
-        with patience, pytest.raises(StateStoreNotAvailableError, match="given up"):
+        deadline = Deadline(60)
+        threading.Timer(0.2, deadline.give_up).start()
+        with deadline, pytest.raises(StateStoreNotAvailableError, match="given up"):
             reader.lease()
-        with Patience(0.2), pytest.raises(StateStoreNotAvailableError, match="longer than"):
+        with Deadline(0.2), pytest.raises(StateStoreNotAvailableError, match="longer than"):
             reader.lease()
     assert not current().is_over
     reader.lease().close()
@@ -177,7 +177,7 @@ def test_should_not_wait_for_a_view_longer_than_its_reader(served: Served) -> No
 def test_should_not_wait_for_another_instance_longer_than_its_reader() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         forwarder = Forwarder(None)
-        with Patience(0.2), pytest.raises(StateStoreNotAvailableError, match="longer than"):
+        with Deadline(0.2), pytest.raises(StateStoreNotAvailableError, match="longer than"):
             forwarder.get(HostInfo("127.0.0.1", silent.getsockname()[1]), "/api/stores", {})
         forwarder.close()
 
@@ -195,7 +195,7 @@ def test_should_not_wait_for_an_answer_that_trickles() -> None:
         trickling = threading.Thread(target=trickle)
         trickling.start()
         forwarder = Forwarder(None)
-        with Patience(0.3), pytest.raises(StateStoreNotAvailableError, match="longer than"):
+        with Deadline(0.3), pytest.raises(StateStoreNotAvailableError, match="longer than"):
             forwarder.get(HostInfo("127.0.0.1", slow.getsockname()[1]), "/api/stores", {})
         forwarder.close()
         trickling.join()  # the other side is told, and does no more for nobody

@@ -1,0 +1,1 @@
+"""Pictures of topologies: a picture as SVG, and a map for the console, both from one geometry."""

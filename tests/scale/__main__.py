@@ -1,0 +1,59 @@
+"""Measure a fleet and write bench/results/scale.md: `python -m tests.scale 10 100 1000`, or without sizes from data there is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import resource
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tests.scale.fleet import Fleet
+from tests.scale.report import write_report
+from tests.scale.scenarios import all_events
+
+RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
+
+
+def measure(partitions: int, instances: int) -> dict[str, Any]:
+    """Play all events in a fleet of this size."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    fleet = Fleet(partitions, **{"max.warmup.replicas": instances})
+    began, events = time.process_time(), []
+    with fleet.clock():
+        for event in all_events(fleet, instances):
+            print(json.dumps(asdict(event)), flush=True)
+            events.append(asdict(event))
+        behind = fleet.behind()
+    return {
+        "partitions": partitions,
+        "tasks": len(fleet.tasks),
+        "instances": instances,
+        "simulated_seconds": round(fleet.now - 1000.0, 1),
+        "cpu_seconds": round(time.process_time() - began, 1),
+        "memory_bytes_of_an_instance": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 // instances,
+        "repeated": fleet.cluster.repeated,
+        "lost": fleet.cluster.lost,
+        "behind": behind,
+        "events": events,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("partitions", type=int, nargs="*")
+    parser.add_argument("--instances", type=int, default=100)
+    chosen = parser.parse_args()
+    logging.disable(logging.WARNING)
+    for partitions in chosen.partitions:
+        found = measure(partitions, chosen.instances)
+        target = RESULTS / "data" / f"scale-{partitions}-partitions-{chosen.instances}-instances.json"
+        target.write_text(json.dumps(found, indent=1) + "\n")
+    write_report(RESULTS)
+
+
+if __name__ == "__main__":
+    main()
