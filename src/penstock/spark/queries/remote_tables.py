@@ -138,11 +138,9 @@ class Servers:
         parameters = {"partition": partition, "from": wanted.start, "to": wanted.end}
         while True:
             data = self._page(f"/api/stores/{quote(store, safe='')}/changes?{urlencode(parameters)}")
-            with pa.ipc.open_stream(data) as stream:
-                marks = stream.schema.metadata or {}
-                yield from checked(stream, columns)
-            behind, end = int(marks.get(b"penstock.next", b"-1")), int(marks.get(b"penstock.end", b"-1"))
-            if behind < 0 or behind >= end or behind <= parameters.get("offset", -1):
+            batches, behind, end = _page_of(data, store, columns)
+            yield from batches
+            if behind >= end or behind <= parameters.get("offset", -1):
                 return
             parameters |= {"offset": behind, "end": end}
 
@@ -257,6 +255,16 @@ def checked(batches: Any, columns: Columns) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
         except (KeyError, TypeError, pa.ArrowInvalid) as exc:
             raise ValueError(f"the answer has columns {batch.schema.names} instead of {schema.names}: {exc}") from exc
+
+
+def _page_of(data: bytes, store: str, columns: Columns) -> tuple[list[pa.RecordBatch], int, int]:
+    """Return the batches of a page of changes, where the next page begins, and where the last one ends."""
+    try:
+        with pa.ipc.open_stream(data) as stream:
+            marks = stream.schema.metadata or {}
+            return list(checked(stream, columns)), int(marks[b"penstock.next"]), int(marks[b"penstock.end"])
+    except (ValueError, KeyError, TypeError, pa.ArrowException) as exc:
+        raise StateStoreNotAvailableError(f"what was answered is no page of the changes of store {store}: {exc}") from exc
 
 
 def _table(body: bytes, address: str) -> StoreTable:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from penstock.travel import dumps
 
 from penstock import Consumed, Produced, Serdes, StreamsBuilder, TopologyTestDriver
 from penstock.errors import StreamsError
 from penstock.operators.joins import lookup_table
 from penstock.operators.joins.lookup_table import LookupTables, PackedTable
+from penstock.pickling import dumps
 
 text = Serdes.string()
 USERS = [{"user": "u1", "city": "Oslo"}, {"user": "u2", "city": None}]
