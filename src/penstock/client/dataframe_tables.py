@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 
+from penstock.clock import monotonic
 from penstock.operators.joins.lookup_table import DataFrameSource, PackedTable
 from penstock.operators.joins.stream_dataframe_join import KStreamDataFrameJoin
 from penstock.topology.registry import TopologyRegistry
@@ -65,15 +65,15 @@ class DataframeTables:
                 _log.warning("%s. The rows of the last load are used until the next refresh", exc)
 
     def _load(self, name: str) -> None:
-        source, started = self._sources[name], time.monotonic()
+        source, started = self._sources[name], monotonic()
         table = source.load(name, self._session)
         before = self._tables.get(name)
         self._tables[name] = PackedTable.of(1 if before is None else before.version + 1, source.columns, table)
-        _log.info("join_dataframe %s: %d rows were loaded in %.1f s", name, len(table), time.monotonic() - started)
+        _log.info("join_dataframe %s: %d rows were loaded in %.1f s", name, len(table), monotonic() - started)
 
     def _run(self) -> None:
-        due = {name: time.monotonic() + s.refresh_ms / 1000 for name, s in self._sources.items() if s.refresh_ms is not None}
-        while not self._ended.wait(max(0.0, min(due.values()) - time.monotonic())):
+        due = {name: monotonic() + s.refresh_ms / 1000 for name, s in self._sources.items() if s.refresh_ms is not None}
+        while not self._ended.wait(max(0.0, min(due.values()) - monotonic())):
             name = min(due, key=due.__getitem__)
             self.refresh(name)
-            due[name] = time.monotonic() + (self._sources[name].refresh_ms or 0) / 1000
+            due[name] = monotonic() + (self._sources[name].refresh_ms or 0) / 1000

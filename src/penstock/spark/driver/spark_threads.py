@@ -18,8 +18,7 @@ from functools import partial
 from pathlib import Path
 from weakref import WeakSet
 
-from pyspark import SparkContext
-from pyspark.core.broadcast import Broadcast
+from pyspark import Broadcast, SparkContext
 
 from penstock.ids import TaskId, TopicPartition
 from penstock.operators.joins.lookup_table import PackedTable
