@@ -95,7 +95,9 @@ def test_should_tell_every_metric_that_dashboard_and_alerts_use(kafka: Kafka, ru
     while (left := missing()) and time.monotonic() < deadline:
         pass
     assert not left
-    wait_until(lambda: value(streams, "records-consumed-total", "consumer-fetch-manager-metrics") > 0, "the consumer has reported")
+    wait_until(
+        lambda: value(streams, "records-consumed-total", "consumer-fetch-manager-metrics") > 0, "the consumer has reported"
+    )
     wait_until(lambda: value(streams, "record-send-total", "producer-topic-metrics", topic=out) > 0, "the producer has reported")
     wait_until(lambda: value(streams, "request-total", "admin-client-metrics") > 0, "the admin client has reported")
 
