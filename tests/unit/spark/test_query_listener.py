@@ -349,7 +349,7 @@ def test_should_say_that_the_thread_is_gone_and_have_it_opened(thread: ThreadWor
     store = readable_store(thread.application, TASK, "in_memory-counts")
     lost: list[bool] = []
     reader = WorkerPartition(store, TASK, thread.application, lambda: None, lambda: lost.append(True), patience=0.2)
-    with pytest.raises(StateStoreNotAvailableError, match="ask again later"):
+    with pytest.raises(StateStoreNotAvailableError, match="Try again"):
         reader.lease()
     assert lost == [True]
 
@@ -466,7 +466,7 @@ def test_should_say_that_a_store_was_opened_anew_while_it_was_read(thread: Threa
             lease = reader.lease()
             entries = lease.store.all()
             next(entries)
-    with pytest.raises(StateStoreNotAvailableError, match="opened anew"):
+    with pytest.raises(StateStoreNotAvailableError, match="was reopened"):
         list(entries)
     lease.close()
     with reader.lease() as again:
