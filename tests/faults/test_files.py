@@ -87,5 +87,5 @@ def test_should_write_each_row_once_though_a_worker_dies_at_each_step(
     assert reader.wrong is None
     if format == "parquet":
         assert sorted(row.id for row in spark.read.parquet(str(path)).select("id").collect()) == expected
-    streams.close(60_000)
+    streams.close()
     assert seen(path, format) == expected
