@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,9 +16,10 @@ def command() -> list[str]:
 
 
 def version() -> str:
-    """The version of kafka-streams that is on the class path."""
-    jars = [Path(entry).name for entry in _class_path().split(":")]
-    return next(jar[len("kafka-streams-") : -len(".jar")] for jar in jars if jar.startswith("kafka-streams-"))
+    """Return the version of kafka-streams that is compared with, which the project file pins."""
+    pinned = re.search(r"<artifactId>kafka-streams</artifactId>\s*<version>([^<]+)</version>", (_PROJECT / "pom.xml").read_text())
+    assert pinned is not None, "the project file names kafka-streams"
+    return pinned[1]
 
 
 def _class_path() -> str:

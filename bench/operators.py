@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from penstock import (
     BufferConfig,
@@ -84,6 +87,57 @@ def _json_aggregate(builder: StreamsBuilder, source: str, _: str, sink: str) -> 
     spent.to_stream().to(sink, Produced(STRING, JSON))
 
 
+@dataclass
+class Order:
+    """An order as a dataclass."""
+
+    id: int
+    user: str
+    amount: int
+    country: str
+    items: list[str]
+
+
+@dataclass
+class Spent:
+    """What a user has spent, as a dataclass."""
+
+    orders: int
+    amount: int
+
+
+class OrderStruct(msgspec.Struct):
+    """An order as a Struct of msgspec."""
+
+    id: int
+    user: str
+    amount: int
+    country: str
+    items: list[str]
+
+
+class SpentStruct(msgspec.Struct):
+    """What a user has spent, as a Struct of msgspec."""
+
+    orders: int
+    amount: int
+
+
+def _typed_aggregate(order_type: Any, spent_type: Any) -> _Build:
+    order_serde, spent_serde = Serdes.json(order_type), Serdes.json(spent_type)
+
+    def build(builder: StreamsBuilder, source: str, _: str, sink: str) -> None:
+        orders = builder.stream(source, Consumed(STRING, order_serde))
+        spent = orders.group_by(lambda _, order: order.user, Grouped(key_serde=STRING, value_serde=order_serde)).aggregate(
+            lambda: spent_type(0, 0),
+            lambda _, order, so_far: spent_type(so_far.orders + 1, so_far.amount + order.amount),
+            Materialized(key_serde=STRING, value_serde=spent_serde),
+        )
+        spent.to_stream().to(sink, Produced(STRING, spent_serde))
+
+    return build
+
+
 # -- windows -----------------------------------------------------------------------------------------------------------
 
 
@@ -103,6 +157,14 @@ def _suppress(builder: StreamsBuilder, source: str, _: str, sink: str) -> None:
     counts = _windows(builder, source, TimeWindows(WINDOW_MS, grace=0)).count(Materialized(key_serde=STRING, value_serde=LONG))
     closed = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
     closed.to_stream().to(sink, Produced(WindowedSerdes.time_windowed(STRING, WINDOW_MS), LONG))
+
+
+def _suppress_map(builder: StreamsBuilder, source: str, _: str, sink: str) -> None:
+    """Many keys, and a function of the user's behind the windows."""
+    grouped = _texts(builder, source).group_by_key(Grouped(key_serde=STRING, value_serde=STRING))
+    counts = grouped.windowed_by(TimeWindows(WINDOW_MS, grace=0)).count(Materialized(key_serde=STRING, value_serde=LONG))
+    closed = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream()
+    closed.map(lambda windowed, count: (f"{windowed.key}@{windowed.window.start}", count)).to(sink, Produced(STRING, LONG))
 
 
 def _sessions(builder: StreamsBuilder, source: str, _: str, sink: str) -> None:
@@ -204,6 +266,9 @@ OPERATORS: dict[str, _Build] = {
     "tables": _tables,
     "suppress": _suppress,
     "json-aggregate": _json_aggregate,
+    "json-dataclass": _typed_aggregate(Order, Spent),
+    "json-struct": _typed_aggregate(OrderStruct, SpentStruct),
+    "suppress-map": _suppress_map,
     "texts": _texts_chain,
     "foreign-key": _foreign_key,
     "dedup": _dedup,

@@ -9,7 +9,7 @@ from html import escape
 from bench.job import Row
 
 _WIDTH, _LEFT, _RIGHT, _LINE, _TOP = 960, 450, 60, 26, 70
-_STYLE = """
+STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #1f2328 } .title { font-size: 16px; font-weight: 600 } .small { font-size: 11px }
   .muted { fill: #59636e } .grid { stroke: #d1d9e0 } .one { stroke: #59636e } .good { fill: #1a7f37 } .bad { fill: #bc4c00 }
   .none { fill: #59636e } .goal { stroke: #0969da; stroke-width: 3 }
@@ -33,7 +33,7 @@ def svg(title: str, rows: Sequence[tuple[str, Row]]) -> str:
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
+        f"<title>{escape(title)}</title><style>{STYLE}</style>",
         f'<text class="title" x="10" y="24">{escape(title)}</text>',
         '<text class="small muted" x="10" y="44">more is better; the upright line at a bar is its goal</text>',
     ]

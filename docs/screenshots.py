@@ -20,7 +20,7 @@ _ROOT = Path(__file__).parent.parent
 _PICTURES = Path(__file__).parent / "pictures"
 _WIDE, _PHONE = {"width": 1400, "height": 860}, {"width": 400, "height": 860}
 _SHOTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "page-readme.png": ("overview", {"viewport": {"width": 1800, "height": 545}, "color_scheme": "light"}),
+    "page-readme.png": ("overview", {"viewport": {"width": 1400, "height": 330}, "color_scheme": "light"}),
     "page.png": ("overview", {"viewport": _WIDE, "color_scheme": "light"}),
     "page-dark.png": ("overview", {"viewport": _WIDE, "color_scheme": "dark"}),
     "page-topology.png": ("topology", {"viewport": _WIDE, "color_scheme": "light"}),

@@ -19,7 +19,7 @@ from bench.load import create_topic, long_bytes, write
 from bench.operators import ADVANCE_MS, DEDUP_MS, DIFFERENCE_MS, GAP_MS, WINDOW_MS
 from bench.probe import Expected
 
-RECORDS, KEYS, USERS, ROWS = 300_000, 1_000, 20_000, 50_000
+RECORDS, KEYS, MANY_KEYS, USERS, ROWS = 300_000, 1_000, 10_000, 20_000, 50_000
 LONGEST_SILENCE = 3.0  # seconds without a result that a backlog may take, whatever the operator costs
 _START = 1_700_000_000_000
 _PARTNER_LATE_MS = 2_000
@@ -45,6 +45,9 @@ LINES: dict[str, Line] = {
     "tables": Line("tables joined", 2.0, "left-rows", "right-rows"),
     "suppress": Line("suppress until windows close", 2.0, "events"),
     "json-aggregate": Line("JSON aggregate through a repartition", 2.0, "orders"),
+    "json-dataclass": Line("JSON aggregate of dataclasses", 3.0, "orders"),
+    "json-struct": Line("JSON aggregate of msgspec Structs", 4.0, "orders"),
+    "suppress-map": Line("suppress of 10,000 keys, with a map behind it", 3.0, "readings"),
     "texts": Line("stateless chain of text", 2.0, "texts"),
     "foreign-key": Line("foreign-key join", 2.0, "purchases", "users"),
     "dedup": Line("dedup: a processor with a window store", 2.0, "ids"),
@@ -85,6 +88,7 @@ class Operators(Throughput):
             "texts": self._feed_texts,
             "purchases": self._feed_purchases,
             "ids": self._feed_ids,
+            "readings": self._feed_readings,
             "left": self._feed_streams,
         }
         self.expected: dict[str, Expected] = {}
@@ -188,7 +192,8 @@ class Operators(Throughput):
         for user, amount in orders:
             spent[user] += amount
         by_user = {b"user-%d" % u: b'{"orders":%d,"amount":%d}' % (count[u], spent[u]) for u in count}
-        return {"json": Expected(large, len(large)), "json-aggregate": Expected(by_user)}
+        aggregates = dict.fromkeys(("json-aggregate", "json-dataclass", "json-struct"), Expected(by_user))
+        return {"json": Expected(large, len(large)), **aggregates}
 
     def _feed_tables(self) -> dict[str, Expected]:
         """Half of the records on either side, a few of each row."""
@@ -232,6 +237,17 @@ class Operators(Throughput):
                 passed[i] = n
                 count += 1
         return {"dedup": Expected({b"id-%d" % i: b"event-%d" % n for i, n in passed.items()}, count)}
+
+    def _feed_readings(self) -> dict[str, Expected]:
+        """Texts of 20 bytes of many keys, one each millisecond: most windows of a key count one or two."""
+        self._create("readings")
+        keys = self.chance.integers(0, MANY_KEYS, self.records).tolist()
+        items = ((b"key-%d" % key, b"reading-%012d" % n, _START + n, -1) for n, key in enumerate(keys))
+        write(self.bench.bootstrap, "readings", items)
+        self._tick("readings")
+        self.ticker.flush(30)
+        counts = Counter(b"key-%d@%d" % (key, _START + n - (_START + n) % WINDOW_MS) for n, key in enumerate(keys))
+        return {"suppress-map": Expected({key: long_bytes(count) for key, count in counts.items()}, len(counts))}
 
     def _feed_streams(self) -> dict[str, Expected]:
         """Half of the records on either side, each key once; every other one has a partner, two seconds later."""

@@ -1,4 +1,7 @@
-"""Clocks. Components take them as arguments, so that tests move time by hand."""
+"""The clocks of the client: all of its modules read the time here, so that they agree, and tests move time in one place.
+
+Components that compute with time take a clock as an argument. The others call `monotonic` and `wall_time`.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _ROOT = "penstock"
 _MOST_LINES = 100
 _MOST_OF_ONE = 20  # of one logger: a handler that tells of each of many records leaves room for others
 _MOST_TEXT = 4_000
-_TOLD_AGAIN = "penstock_told_again"
+_WARN_AGAIN = "penstock_told_again"
 
 
 class LogLine(NamedTuple):
@@ -104,7 +104,7 @@ def tell_again(who: str, lines: Iterable[LogLine]) -> None:
 
 def was_told(record: logging.LogRecord) -> bool:
     """Whether a line of this process's log is one of another process, told again."""
-    return hasattr(record, _TOLD_AGAIN)
+    return hasattr(record, _WARN_AGAIN)
 
 
 def _record(line: LogLine, text: str) -> logging.LogRecord:
@@ -113,5 +113,5 @@ def _record(line: LogLine, text: str) -> logging.LogRecord:
         line.logger, level if isinstance(level, int) else logging.WARNING, "(worker)", 0, "%s", (text,), None
     )
     record.created, record.msecs = line.time / 1000, float(line.time % 1000)
-    setattr(record, _TOLD_AGAIN, True)
+    setattr(record, _WARN_AGAIN, True)
     return record

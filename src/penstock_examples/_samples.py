@@ -114,6 +114,11 @@ SAMPLES = {
         ],
         {"views-by-region": (_TEXT, _LONG)},
     ),
+    "sales_history": Sample(
+        {"sales": (_TEXT, _LONG)},
+        [("sales", product, cents, second) for second, (product, cents) in enumerate([("boat", 1000), ("rope", 70)])],
+        {"revenue": (_TEXT, _LONG)},
+    ),
     "top_n_per_window": Sample(
         {"article-views": (_TEXT, _TEXT)},
         [

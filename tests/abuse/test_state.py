@@ -191,13 +191,13 @@ def test_should_read_or_refuse_any_vector() -> None:
     "text", ["|x|3,4", "|7|3,y", "|7|3+z,4", "|7|3+,4", "|7|-3,4", "|٣|3,4", "|1_0|3,4", "| 7|3,4", "|7|3,", f"|{'9' * 30}|3,4"]
 )
 def test_should_refuse_a_vector_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(SerializationError, match="positions that were committed"):
+    with pytest.raises(SerializationError, match="The committed positions of a task"):
         Vector.of(OffsetAndMetadata(0, text), SOURCES)
 
 
 @pytest.mark.parametrize("text", ["|x|3,4", "|-7|3,4", "||3,4"])
 def test_should_refuse_a_number_of_records_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(SerializationError, match="positions that were committed"):
+    with pytest.raises(SerializationError, match="The committed positions of a task"):
         Vector.of(OffsetAndMetadata(0, text), SOURCES)
 
 

@@ -67,6 +67,20 @@ def toml_blocks() -> list[tuple[Path, str]]:
     return [(page, code) for page in PAGES for language, code in CODE.findall(page.read_text()) if language == "toml"]
 
 
+@pytest.mark.parametrize(
+    ("who", "what"),
+    [
+        ("Other users of the host", r"command lines: `spark\.\*` settings, .* visible in `ps`"),
+        ("Members of the consumer group", r"\*\*Without a token all members are trusted\*\*"),
+        ("Registrants", r"choose the schema of their records"),
+        ("Producers", r"`consumer\.fetch\.max\.bytes = 1000`"),
+    ],
+)
+def test_should_say_in_the_security_policy_who_is_trusted_with_what(who: str, what: str) -> None:
+    (row,) = [line for line in (ROOT / "SECURITY.md").read_text().splitlines() if line.startswith(f"| **{who}**")]
+    assert re.search(what, row)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_should_have_no_marks_of_a_merge(page: Path) -> None:
     assert not re.search(r"^(<<<<<<<|=======|>>>>>>>)( |$)", page.read_text(), re.MULTILINE)

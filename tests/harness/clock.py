@@ -13,13 +13,15 @@ _SOURCE = Path(__file__).with_name("clock.c")
 
 
 class NoClockError(Exception):
-    """The library cannot be made here: that needs a C compiler and glibc."""
+    """The library cannot be made here: that needs a C compiler, glibc, and a folder whose name has no space."""
 
 
 class WrongClock:
     """The clock of all processes that are started with its `environment`."""
 
     def __init__(self, folder: Path) -> None:
+        if " " in str(folder) or ":" in str(folder):
+            raise NoClockError(f"LD_PRELOAD takes no path with a space or a colon: {folder}")
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is None:
             raise NoClockError("there is no C compiler")

@@ -43,11 +43,8 @@ def make(kafka: Kafka, spark: Any, tmp_path: Path) -> Iterator[Make]:
     made: list[KafkaStreams] = []
 
     def create(topology: Any, application: str, **config: Any) -> KafkaStreams:
-        settings = application_config(
-            kafka,
-            tmp_path,
-            {"application.id": application, "num.stream.threads": 2, "statestore.cache.max.bytes": 1 << 20, **config},
-        )
+        own = {"application.id": application, "processing.guarantee": "exactly_once_v2", "num.stream.threads": 2}
+        settings = application_config(kafka, tmp_path, {**own, "statestore.cache.max.bytes": 1 << 20, **config})
         made.append(KafkaStreams(topology, settings, spark=spark))
         return made[-1]
 

@@ -15,7 +15,7 @@ from penstock.kafka.clients import producer_config
 from penstock.kafka.membership import group_metadata
 from penstock.kafka.produce import ThreadProducer
 from penstock.record import ProducedRecord
-from penstock.spark.worker.write_turn import TurnPart, write_turn
+from penstock.spark.worker.write_batch import TaskOutputs, write_batch
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import topics
 from tests.integration.topologies import GivesUpChangelogs, count_by_key, last_by_new_key, pipe
@@ -159,7 +159,7 @@ def test_should_write_the_largest_record_that_javas_producer_and_the_topic_take_
     def finish() -> None:
         producer.commit({}, group_metadata(transactional_id, -1, "")) if transactional_id else producer.flush()
 
-    write_turn(producer, [TurnPart(collector, [fits, does_not], [])], finish)
+    write_batch(producer, [TaskOutputs(collector, [fits, does_not], [])], finish)
     producer.close()
     written = [len(message.value or b"") for message in kafka.read(topic)]
     # After a broker's refusal, at-least-once writes the records of the topic again.

@@ -225,7 +225,7 @@ def test_should_read_long_changelogs_as_they_lie_in_the_log(secured: str, reques
     reader = LogReader(log_transport(settings, leader_of=lambda _: pytest.fail("in plain text"), reads_committed=True), True)
     try:
         for start, end in ((0, 1_000), (1_000, 3_000)):
-            found = reader.read(FetchRange(topic, 0, start, end), 3_000)
+            found, _ = reader.read(FetchRange(topic, 0, start, end), 3_000)
             assert found.keys == [b"%d" % number for number in range(start, end)]
     finally:
         reader.close()

@@ -13,6 +13,7 @@ from typing import Any
 from penstock import (
     Consumed,
     Grouped,
+    Joined,
     JoinWindows,
     Materialized,
     Processor,
@@ -146,6 +147,20 @@ def word_count(source: str, sink: str, time: int | None = None) -> Topology:
     words = builder.stream(source, consumed).flat_map_values(str.split).group_by(lambda _, word: word, BY_TEXT)
     words.count(Materialized("counts", string, long)).to_stream().to(sink, Produced(string, long))
     return builder.build()
+
+
+def counted_and_joined(lines: str, counts: str, orders: str, customers: str, joined: str) -> Topology:
+    """How often each word has come, and orders with their customers: the topology of Member.java."""
+    builder = StreamsBuilder()
+    words = builder.stream(lines, TEXT).flat_map_values(str.split).group_by(lambda _, word: word, BY_TEXT)
+    words.count(Materialized("counts", string, long)).to_stream().to(counts, Produced(string, long))
+    found = builder.stream(orders, TEXT).join(builder.table(customers, TEXT), _order_for, Joined(string, string, string))
+    found.to(joined, Produced(string, string))
+    return builder.build()
+
+
+def _order_for(order: str, customer: str) -> str:
+    return f"{order} for {customer}"
 
 
 def all_that_is_shuffled(suffix: str = "") -> Topology:

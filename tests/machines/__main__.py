@@ -20,7 +20,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
-_COPIED = ("src", "tests", "bench", "docs", "deploy", "pyproject.toml", "README.md", "CHANGELOG.md", "SECURITY.md", "Makefile")
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,7 @@ def run(machine: Machine, arguments: list[str]) -> tuple[bool, str]:
         scratch.mkdir(mode=0o1777)
         scratch.chmod(0o1777)
         checkout.mkdir()
-        for part in _COPIED:
-            _copy(ROOT / part, checkout / part)
+        _copy_to(checkout)
         environment = {**os.environ, **machine.environment, "TMPDIR": str(scratch)}
         environment["PYTHONPATH"] = f"{checkout / 'src'}:{checkout}"
         if machine.as_nobody:
@@ -102,11 +100,14 @@ def run(machine: Machine, arguments: list[str]) -> tuple[bool, str]:
     return done.returncode == 0, lines[-1] if lines else "no output"
 
 
-def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", ".venv*"), symlinks=True)
-    else:
-        shutil.copy(source, target)
+def _copy_to(checkout: Path) -> None:
+    """Copy all files that git knows, and new ones that it does not ignore."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(listed, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split("\0"):
+        source = ROOT / name
+        if name and (source.is_file() or source.is_symlink()):
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, checkout / name, follow_symlinks=False)
 
 
 def main() -> None:

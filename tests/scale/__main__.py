@@ -21,7 +21,8 @@ RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 def measure(partitions: int, instances: int) -> dict[str, Any]:
     """Play all events in a fleet of this size."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    fleet = Fleet(partitions, **{"max.warmup.replicas": instances})
+    warmups = max(instances, partitions)
+    fleet = Fleet(partitions, **{"max.warmup.replicas": warmups})
     began, events = time.process_time(), []
     with fleet.clock():
         for event in all_events(fleet, instances):
@@ -32,6 +33,7 @@ def measure(partitions: int, instances: int) -> dict[str, Any]:
         "partitions": partitions,
         "tasks": len(fleet.tasks),
         "instances": instances,
+        "warmups": warmups,
         "simulated_seconds": round(fleet.now - 1000.0, 1),
         "cpu_seconds": round(time.process_time() - began, 1),
         "memory_bytes_of_an_instance": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 // instances,
@@ -43,6 +45,7 @@ def measure(partitions: int, instances: int) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Measure the sizes that were given, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("partitions", type=int, nargs="*")
     parser.add_argument("--instances", type=int, default=100)

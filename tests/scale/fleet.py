@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest import mock
@@ -17,7 +17,7 @@ from unittest import mock
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.group_protocol import JoinedMember, record_size
 from tests.scale.cluster import Cluster, make_plan
-from tests.scale.instance import Instance
+from tests.scale.instance import Disk, Instance
 
 TICK = 0.1
 _HEARTBEAT_SECONDS = 3.0
@@ -41,6 +41,8 @@ class Measured:
     assignment_bytes: int = 0
     record_bytes: int = 0
     assign_seconds: float = 0.0
+    take_seconds: float = 0.0
+    """CPU seconds of a member to read and take up its assignment."""
     cpu: float = 0.0
     """CPU seconds of one driver in a second of simulated time."""
     unowned: float = 0.0
@@ -67,6 +69,10 @@ class _Group:
     away: bool = False
 
 
+def _stored_offsets(application: object, disk: Disk, tasks: Iterable[TaskId]) -> dict[TaskId, int]:
+    return disk.stored(tasks)
+
+
 class Fleet:
     """Instances that come, go and work; used as a context manager, which replaces the clock of this process."""
 
@@ -91,10 +97,16 @@ class Fleet:
     @contextmanager
     def clock(self) -> Iterator[None]:
         """Let the simulated time be that of this process."""
-        fence = mock.patch("penstock.client.scheduling.thread_roster.fence", lambda config, transactional_id: None)  # noqa: PT008 - a mock records each call, a million of them
-        stored = mock.patch("penstock.client.replicas.state_replicas.stored_offsets", lambda _, disk, tasks: disk.stored(tasks))
-        with mock.patch.object(time, "monotonic", lambda: self.now), fence, stored:  # noqa: PT008 - the clock moves
+        scheduling, replicas = "penstock.client.scheduling.thread_roster.fence", "penstock.client.replicas.state_replicas"
+        with (
+            mock.patch.object(time, "monotonic", new=self._monotonic),
+            mock.patch(scheduling, return_value=None),
+            mock.patch(f"{replicas}.stored_offsets", new=_stored_offsets),
+        ):
             yield
+
+    def _monotonic(self) -> float:
+        return self.now
 
     # -- instances come and go -----------------------------------------------------------------------------------------
 
@@ -195,8 +207,10 @@ class Fleet:
         ]
         leader = self.instances[group.leader]
         told = leader.decide(joined, group.generation)
+        began = time.process_time()
         for member, instance in self.instances.items():
             instance.take(told[member], group.generation, leads=member == group.leader)
+        take_seconds = (time.process_time() - began) / len(self.instances)
         owners = {task: member for member, i in self.instances.items() if i.loop.membership for task in i.loop.membership.tasks}
         if self._measured is not None:
             known = self._measured
@@ -207,6 +221,7 @@ class Fleet:
             listed = [len(t) + 6 + 4 * len(n) for shown in leader.protocol.shown.values() for t, n in shown.items()]
             sizes = [member.size for member in joined]
             known.record_bytes = max(known.record_bytes, record_size(sizes, [*map(len, told.values()), *listed]))
+            known.take_seconds = max(known.take_seconds, take_seconds)
             known.assign_seconds = max(known.assign_seconds, leader.assign_seconds[-1])
         self._owners = owners
 

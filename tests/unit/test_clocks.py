@@ -60,6 +60,24 @@ def test_should_keep_no_clock_function_in_the_source() -> None:
     assert found == [], "call time.monotonic() where the time is needed, or inject a Clock"
 
 
+def read_clocks(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines that read a clock of the module `time`."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "time"
+            and node.attr in CLOCKS
+        ):
+            yield node.lineno
+
+
+def test_should_read_the_time_in_the_client_through_the_one_clock() -> None:
+    assert list(read_clocks(ast.parse("import time\nnow = time.monotonic()\ntime.sleep(1)"))) == [2]
+    found = [f"{path}:{line}" for path, tree in _parsed("src/penstock/client") for line in read_clocks(tree)]
+    assert found == [], "read monotonic() or wall_time() of penstock/clock.py"
+
+
 def literal_limits(tree: ast.Module) -> Iterator[int]:
     """Yield the lines that wait for a number of seconds of their own, five or more."""
 

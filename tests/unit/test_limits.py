@@ -50,7 +50,7 @@ ALLOWED = {
     ("kafka/guard.py", "self._process.poll()"): "looks whether a process has ended, and does not wait",
     ("kafka/security.py", "file.flush()"): "a file",
     ("client/process_end.py", "sys.stdout.flush()"): "standard output, as at every end of Python",
-    ("kafka/letter_topics.py", "producer.flush()"): "a `ThreadProducer`'s, which has a limit",
+    ("kafka/dead_letter_topics.py", "producer.flush()"): "a `ThreadProducer`'s, which has a limit",
     ("spark/queries/channel.py", "select.poll()"): "makes what waits, with a limit",
     ("spark/internals.py", "process.poll()"): "looks whether a process has ended, and does not wait",
     (

@@ -53,7 +53,7 @@ def test_should_list_the_limits_of_the_metrics_server() -> None:
 
 def test_should_list_the_limits_of_requests_of_other_instances() -> None:
     assert cells("query server, other instances")[2:5] == [
-        f"{application._ROOMS['peers'][0]} threads; {session.MAX_SESSIONS:,} sessions",
+        f"{application._POOLS['peers'][0]} threads; {session.MAX_SESSIONS:,} sessions",
         f"parts of {session.MAX_PART // MIB} MiB",
         f"{session.SESSION_SECONDS / 60:.0f} minutes a session",
     ]

@@ -31,7 +31,7 @@ import resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, 1_024))
 {serve}
-print(*address, flush=True)
+print(*address, sep="\t", flush=True)
 sys.stdin.read()
 """
 QUERY_SERVER = """
@@ -81,7 +81,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Address]]:
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         processes.append(process)
         assert process.stdout is not None
-        host, *port = process.stdout.readline().split()
+        host, *port = process.stdout.readline().rstrip("\n").split("\t")
         return (host, int(port[0])) if port else host
 
     yield start

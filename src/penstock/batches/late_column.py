@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 
 class LateColumn(Sequence[Any]):
     """A list that is made when it is needed.
@@ -42,3 +45,23 @@ class LateColumn(Sequence[Any]):
     def __getitem__(self, row: slice) -> list[Any]: ...
     def __getitem__(self, row: int | slice) -> Any:
         return self.entries()[row]
+
+
+class BytesColumn(LateColumn):
+    """Bytes in an Arrow array, as a list when an entry is read.
+
+    >>> column = BytesColumn(pa.array([b"a", None, b"bc"], pa.binary()))
+    >>> column.size, list(column)
+    (3, [b'a', None, b'bc'])
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: pa.Array) -> None:
+        super().__init__(len(array), array.to_pylist)
+        self.array = array
+
+    @property
+    def size(self) -> int:
+        """How many bytes the entries have together."""
+        return pc.sum(pc.binary_length(self.array)).as_py() or 0

@@ -10,6 +10,7 @@ from penstock.client.scheduling.bounded_run import InputEnds
 from penstock.errors import ConfigError
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
+from penstock.spark.staged_history import Staged
 
 
 class Backfill:
@@ -23,11 +24,16 @@ class Backfill:
         self.done = threading.Event()
         """Set when all of it is processed and committed."""
 
-    def ends(self, partitions: Iterable[TopicPartition], admin: Admin, committed_only: bool) -> InputEnds:
-        """Ask the brokers where it ends: at the ends of the logs, or before that at the first record from its time on."""
+    def ends(self, partitions: Iterable[TopicPartition], admin: Admin, committed_only: bool, staged: Staged) -> InputEnds:
+        """Ask the brokers where it ends: at the ends of the logs, or before that at the first record from its time on.
+
+        That record may be a row of history, which has an offset before those of the topic.
+        """
         asked = list(partitions)
         ends = admin.log_ends(asked, committed_only)
         if self._until_ms is not None:
             found = admin.offsets_at(asked, self._until_ms, committed_only)
             ends = {partition: min(end, found[partition]) for partition, end in ends.items()}
+            rows = {partition: some.offset_at(self._until_ms) for partition, some in staged.items()}
+            ends |= {partition: row for partition, row in rows.items() if row is not None}
         return InputEnds(ends, self.then_live, self.done.set)

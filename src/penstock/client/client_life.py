@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 
 from penstock.client.callbacks import Callbacks
 from penstock.client.listeners import StateListener
 from penstock.client.state import State
+from penstock.clock import wall_time
 from penstock.errors import StreamsError
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class ClientLife:
     def __init__(self, client_id: str, callbacks: Callbacks) -> None:
         self._client_id, self._callbacks = client_id, callbacks
         self.state = State.CREATED
-        self.since = time.time()
+        self.since = wall_time()
         self.lock = threading.RLock()
         """Held while an action depends on the state."""
         self.listener: StateListener | None = None
@@ -58,7 +58,7 @@ class ClientLife:
                 raise StreamsError(f"stream-client [{self._client_id}] Unexpected state transition from {old.name} to {new.name}")
             self.state = new
             if old is not new:
-                self.since = time.time()
+                self.since = wall_time()
             self._changed.notify_all()
         if old is not new:
             _log.info("stream-client [%s] State transition from %s to %s", self._client_id, old.name, new.name)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from penstock.client.scheduling.task_manager import TaskManager
+from penstock.clock import monotonic
 from penstock.ids import TaskId, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class InputLags:
         """Return the current lags. If brokers do not answer within a second, return the last known lags."""
         with self._lock:
             asking = self._asking
-            if asking is None and time.monotonic() - self._known_at > _EVERY_SECONDS:
+            if asking is None and monotonic() - self._known_at > _EVERY_SECONDS:
                 asking = self._asking = threading.Thread(target=self._ask, name="penstock-lags", daemon=True)
                 asking.start()
         if asking is not None:
@@ -74,7 +74,7 @@ class InputLags:
         except Exception as exc:  # noqa: BLE001 - the last known lags are shown while brokers are unavailable or tasks move
             _log.debug("Reading the lag failed: %s", exc)
         with self._lock:
-            self._known_at = time.monotonic()
+            self._known_at = monotonic()
             self._asking = None
 
     def _read(self) -> Lags:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from penstock.spark.driver.spark_threads import SparkThreads
 
 Address = str | tuple[str, int]
-HearBatch = Callable[[int, BatchReport], None]
-HearReports = Callable[[Mapping[int, ThreadReport]], None]
-HearRestore = Callable[[RestoreProgress, str], None]
+OnBatch = Callable[[int, BatchReport], None]
+OnReports = Callable[[Mapping[int, ThreadReport]], None]
+OnRestore = Callable[[RestoreProgress, str], None]
 
 
 def inside(streams: KafkaStreams) -> Inside:
@@ -41,9 +41,9 @@ class Inside:
         self._spark_threads: SparkThreads | None = None
         self._session: SessionUse | None = None
         self._tables: StateTables | None = None
-        self._hear_batches: list[HearBatch] = []
-        self._hear_reports: list[HearReports] = []
-        self._hear_restores: list[HearRestore] = []
+        self._on_batches: list[OnBatch] = []
+        self._on_reports: list[OnReports] = []
+        self._on_restores: list[OnRestore] = []
 
     def started(self, loop: EventLoop, spark_threads: SparkThreads, session: SessionUse, tables: StateTables) -> None:
         """Set the parts of the started instance."""
@@ -51,31 +51,31 @@ class Inside:
 
     # -- observers -----------------------------------------------------------------------------------------------------
 
-    def watch_batches(self, hear: HearBatch) -> None:
+    def watch_batches(self, hear: OnBatch) -> None:
         """Call `hear(thread, batch)` for each committed batch."""
-        self._hear_batches.append(hear)
+        self._on_batches.append(hear)
 
-    def watch_reports(self, hear: HearReports) -> None:
+    def watch_reports(self, hear: OnReports) -> None:
         """Call `hear(reports)` for each report of threads."""
-        self._hear_reports.append(hear)
+        self._on_reports.append(hear)
 
-    def watch_restores(self, hear: HearRestore) -> None:
+    def watch_restores(self, hear: OnRestore) -> None:
         """Call `hear(progress, what)` for each step of a restore, with `RestoreEvents`' arguments."""
-        self._hear_restores.append(hear)
+        self._on_restores.append(hear)
 
     def batch_done(self, thread: int, batch: BatchReport) -> None:
         """Pass on a committed batch. Called on the event loop's thread."""
-        for hear in self._hear_batches:
+        for hear in self._on_batches:
             hear(thread, batch)
 
     def reported(self, reports: Mapping[int, ThreadReport]) -> None:
         """Pass on reports. Called on the event loop's thread."""
-        for hear in self._hear_reports:
+        for hear in self._on_reports:
             hear(reports)
 
     def restored(self, progress: RestoreProgress, what: str) -> None:
         """Pass on a step of a restore."""
-        for hear in self._hear_restores:
+        for hear in self._on_restores:
             hear(progress, what)
 
     # -- values ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import logging
 import secrets
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from penstock import __version__
-from penstock.client.assignment.group_assignment import GroupAssignor, member_tags
+from penstock.client.assignment.group_assignment import GroupAssignor, member_tags, warn_of_settings_of_the_group
 from penstock.client.assignment.joining import wait_to_join
 from penstock.client.backfill import Backfill
 from penstock.client.callbacks import Callbacks
@@ -57,7 +56,7 @@ from penstock.client.thread_summary import ThreadSummary
 from penstock.client.tracing import BatchTraces
 from penstock.client.web.running import RunningApplication
 from penstock.client.web.service import WebService
-from penstock.clock import SystemClock
+from penstock.clock import SystemClock, wall_time
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError, StreamsNotStartedError, StreamsStoppedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TaskId, TopicPartition
@@ -65,10 +64,12 @@ from penstock.kafka.admin import Admin, MissingTopicError
 from penstock.kafka.client_supplier import CLIENT_SUPPLIER
 from penstock.kafka.client_supplier import client_supplier as client_supplier_of
 from penstock.kafka.clients import admin_config, check_client_settings, consumer_config, member_config, reads_committed
+from penstock.kafka.dead_letter_topics import DeadLetterTopics
+from penstock.kafka.group_client import GroupClient
 from penstock.kafka.group_protocol import DEFAULT_LIMIT
 from penstock.kafka.groups import Groups, GroupStatus
-from penstock.kafka.letter_topics import LetterTopics
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
+from penstock.kafka.streams_membership import StreamsMember
 from penstock.log_lines import tell_again
 from penstock.metrics.registry import Metric, MetricName
 from penstock.peers.proofs import PeerKeys
@@ -84,7 +85,8 @@ from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, BatchReport, ThreadReport
 from penstock.spark.staged_history import Staged
-from penstock.state.directory import StateDirectory
+from penstock.state.directory import StateDirectory, delete_shared_history
+from penstock.topology.broker_topology import BrokerSubtopology, broker_topology
 from penstock.topology.checks import check_before_start
 from penstock.topology.specs import SourceSpec
 from penstock.topology.topology import Topology, required_topology
@@ -110,10 +112,10 @@ class StreamThreadExceptionResponse(enum.Enum):
 
 
 class KafkaStreams(QueryMethods):
-    """Runs a topology on Kafka and Spark. Also a context manager.
+    """Runs a topology on Kafka and Spark; also a context manager, which closes the application at the end of its block.
 
-    The application runs on the given SparkSession, on the active one of this process, or on a new one with the config's
-    `spark.*` keys (default `local[*]`). It ends only a session that was made for it.
+    `spark` is the SparkSession to run on. Without it the application uses the session of this process. If there is none, it
+    makes one from the config's `spark.*` keys (default `local[*]`), which ends with the application.
 
         with KafkaStreams(builder.build(), {"application.id": "wordcount", "bootstrap.servers": "localhost:9092"}) as streams:
             streams.start()
@@ -146,7 +148,7 @@ class KafkaStreams(QueryMethods):
         self._identity: Identity | None = None
         self._directory: StateDirectory | None = None
         self._spark_threads: SparkThreads | None = None
-        self._member: GroupMember | None = None
+        self._member: GroupClient | None = None
         self._loop: EventLoop | None = None
         self._thread: threading.Thread | None = None
         self._threads = StreamThreads(self._client_id)
@@ -194,17 +196,17 @@ class KafkaStreams(QueryMethods):
         self._life.listener = listener
 
     def set_uncaught_exception_handler(self, handler: Callable[[BaseException], StreamThreadExceptionResponse]) -> None:
-        """Call `handler(error)` to decide after a failure. Without a handler the client shuts down."""
+        """Call `handler(error)` after a failure to choose the response; without a handler the client shuts down."""
         self._life.refuse_after_start("an uncaught exception handler")
         self._handler = handler
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
-        """Call `listener` for each step of a store's restoration."""
+        """Call the methods of `listener` while stores are restored."""
         self._life.refuse_after_start("a restore listener")
         self._restore_listener = listener
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
-        """Call `listener` for updates of this instance's standbys."""
+        """Call the methods of `listener` while standbys of this instance are updated."""
         self._life.refuse_after_start("a standby update listener")
         self._standby_listener = listener
 
@@ -290,7 +292,8 @@ class KafkaStreams(QueryMethods):
     @property
     def backfill_progress(self) -> BoundedProgress | None:
         """How far a backfill has come: `done` of `total` records, `per_second`, `share`, `seconds_left`; None if none runs."""
-        return None if self._loop is None else self._loop.bounded.progress
+        loop = self._loop
+        return None if loop is None or not self._life.state.is_running_or_rebalancing else loop.bounded.progress
 
     def _start(self) -> None:
         config = self._config
@@ -311,6 +314,8 @@ class KafkaStreams(QueryMethods):
             self._web = WebService(config)
         self._say_starting("the brokers: topics are checked and made")
         prepared = self._prepared = prepare(self._topology, config, self._admin)
+        if config["group.protocol"] == "streams":
+            self._broker_topology()  # what cannot be is told before Spark starts
         self._say_starting("Spark: a session is made, or taken")
         wanted = config["num.stream.threads"]
         self._session = take_session(config["application.id"], config.spark_configs, self._given_spark, wanted or 0)
@@ -369,19 +374,7 @@ class KafkaStreams(QueryMethods):
         if prepared.global_topology is not None:
             topics = set(prepared.global_topology.store_to_topic.values())
             loop.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
-        self._member = loop.member = loop.copies.member = GroupMember(
-            member_config(config, self._client_id),
-            prepared.subscribed_topics,
-            self._member_info,
-            GroupAssignor(config, self._admin, lambda: self._prepared.plan),
-            loop.revoked,
-            loop.assigned,
-            f"{self._client_id}-consumer",
-            keys=PeerKeys.of(config),
-            limit=self._group_limit,
-            on_double=self._take_new_process_id,
-            others=self._group_status,
-        )
+        self._member = loop.member = loop.copies.member = self._new_member(loop)
         self._thread = threading.Thread(target=self._run_loop, name=f"{self._client_id}-event-loop", daemon=True)
         self._threads.set_all(ThreadState.STARTING)
         self._thread.start()
@@ -402,10 +395,39 @@ class KafkaStreams(QueryMethods):
                 pause=self._pause,
                 spark_ui=context.uiWebUrl,
             )
-            letters = LetterTopics(config, self._admin, self._client_id)
+            letters = DeadLetterTopics(config, self._admin, self._client_id)
             self._web.serve(running, self.metrics_text, self.metrics, letters)
         self._step = None
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
+
+    def _new_member(self, loop: EventLoop) -> GroupClient:
+        """This instance's member: of a classic group, where the leader assigns tasks, or of a streams group, where brokers do."""
+        config, name = self._config, f"{self._client_id}-consumer"
+        client = member_config(config, self._client_id)
+        if config["group.protocol"] == "streams":
+            warn_of_settings_of_the_group(config)
+            return StreamsMember(
+                *(client, self._broker_topology, lambda: self._prepared.plan.task_set, self._member_info, loop.revoked),
+                *(loop.assigned, name),
+                fenced_by_epoch=config.eos_enabled,
+                others=self._group_status,
+            )
+        return GroupMember(
+            client,
+            self._prepared.subscribed_topics,
+            self._member_info,
+            GroupAssignor(config, self._admin, lambda: self._prepared.plan),
+            loop.revoked,
+            loop.assigned,
+            name,
+            keys=PeerKeys.of(config),
+            limit=self._group_limit,
+            on_double=self._take_new_process_id,
+            others=self._group_status,
+        )
+
+    def _broker_topology(self) -> tuple[BrokerSubtopology, ...]:
+        return broker_topology(self._prepared.plan.subtopologies.values(), self._config)
 
     def _stage_history(self, prepared: Prepared) -> Staged:
         """Have Spark write what is left of the histories of sources to files, from which the threads read it."""
@@ -433,7 +455,8 @@ class KafkaStreams(QueryMethods):
             return None
         self._say_starting("the brokers: the ends of the topics are read")
         partitions = [TopicPartition(t, p) for t in prepared.external_topics for p in range(prepared.plan.partitions[t])]
-        return self._backfill.ends(partitions, self._admin, reads_committed(consumer_config(self._config, self._client_id)))
+        committed_only = reads_committed(consumer_config(self._config, self._client_id))
+        return self._backfill.ends(partitions, self._admin, committed_only, self._staged)
 
     def _say_starting(self, step: str) -> None:
         self._life.refuse_if_closing()
@@ -574,11 +597,10 @@ class KafkaStreams(QueryMethods):
             self._queries.stores.forget()
 
     def close(self, timeout: CloseOptions | timedelta | int | None = None) -> bool:
-        """Commit and stop. Returns True if that was done within the timeout (timedelta or milliseconds).
+        """Commit the processed records and stop; True if that took no longer than the timeout (timedelta or milliseconds).
 
-        `CloseOptions` also decide whether the instance leaves its group; of several calls the first decides. An application
-        that is starting stops its start. A signal handler that interrupts `start` gets False: the application ends after
-        `start` has returned.
+        `CloseOptions` also choose whether the instance leaves its group; the first of several calls decides. A call during the
+        start stops the start. A signal handler that interrupts `start` gets False: the application closes when `start` returns.
 
         If no other instance runs, this one first reads its repartition topics to their ends, for at most half of the timeout,
         because a Java application cannot read blocks.
@@ -619,7 +641,7 @@ class KafkaStreams(QueryMethods):
             raise StreamsStoppedError(f"The application {self._client_id} was closed: it is {self._life.state.name}")
 
     def await_termination(self, timeout: timedelta | float | None = None) -> bool:
-        """Wait until the application has ended, at most `timeout` (timedelta or seconds). Returns True if it has.
+        """Wait until the application has ended, at most `timeout` (timedelta or seconds). Return whether it has ended.
 
         Raises the failure if the application has failed.
 
@@ -656,17 +678,17 @@ class KafkaStreams(QueryMethods):
         )
         directory.clean()
         directory.close()
+        delete_shared_history(self._config["history.dir"], self._config["application.id"])
 
     def pause(self) -> None:
-        """Stop processing, restoring and updating standbys until `resume`. Returns at once.
+        """Stop processing, restoring and updating standbys until `resume`; return at once.
 
-        The instance stays in its group, and its state can be queried. If called before `start`, the application starts
-        paused.
+        The instance stays in its group, and its state can be read. If it is called before `start`, the application starts paused.
         """
         self._pause(True)
 
     def resume(self) -> None:
-        """Continue after `pause`."""
+        """End a `pause`."""
         self._pause(False)
 
     def _pause(self, paused: bool) -> None:
@@ -694,14 +716,14 @@ class KafkaStreams(QueryMethods):
         return self._metrics.metrics()
 
     def metadata_for_local_threads(self) -> set[ThreadMetadata]:
-        """Return the stream threads of this instance, with their tasks.
+        """Return the stream threads of this instance with their tasks.
 
         for thread in streams.metadata_for_local_threads():
             print(thread.thread_name, thread.thread_state, [str(task.task_id) for task in thread.active_tasks])
         """
         loop = self._require_running("its threads")
         owners, threads, copies = loop.owners, self._threads.all(), loop.copies.standing_by()
-        waiting, now = loop.waiting_for_core, time.time()
+        waiting, now = loop.waiting_for_core, wall_time()
         return {
             thread_metadata(
                 self._client_id,
@@ -714,7 +736,7 @@ class KafkaStreams(QueryMethods):
         }
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
-        """Return the lags of this instance's stores on their changelogs, by store and partition."""
+        """Return the lag of each local store behind its changelog, by store and partition."""
         loop = self._require_running("its stores' lags")
         copies = loop.standbys.copies()
         stores = {**loop.tasks.changelogs(), **{copy.partition: copy.store for copy in copies}}
@@ -764,17 +786,17 @@ class KafkaStreams(QueryMethods):
         return self._loop
 
     def metrics_text(self) -> str:
-        """Return the metrics in Prometheus' text format, as served on `metrics.port`."""
+        """Return the metrics in Prometheus' text format, as `metrics.port` serves them."""
         return render(self.metrics())
 
     @property
     def metrics_port(self) -> int | None:
-        """The port of the metrics server, or None without one."""
+        """The port of the metrics server; None if there is none."""
         return None if self._metrics_server is None else self._metrics_server.port
 
     @property
     def server_host(self) -> HostInfo | None:
-        """The address of the query server and the console. None before the start and without `application.server`.
+        """The address of the query server and the console after the start; None without `application.server`.
 
         With port 0 in `application.server` it has the actual port.
         """
@@ -783,7 +805,7 @@ class KafkaStreams(QueryMethods):
     # -- threads -------------------------------------------------------------------------------------------------------
 
     def add_stream_thread(self) -> str | None:
-        """Add a stream thread and return its name. Returns None if the application does not run.
+        """Add a stream thread to a running application. Return its name, or None if the application does not run.
 
         The name has the lowest unused number. The thread takes over tasks when the load requires it.
         """
@@ -803,7 +825,7 @@ class KafkaStreams(QueryMethods):
             return thread.name
 
     def remove_stream_thread(self, timeout: timedelta | float | None = None) -> str | None:
-        """Remove a stream thread after its tasks have moved, and return its name. Returns None if there is none to remove.
+        """Move the tasks of a stream thread to the others and remove it. Return its name, or None if there is none.
 
         Waits at most `timeout` (timedelta or milliseconds) and then raises StreamsTimeoutError; the thread ends nevertheless.
         An application without threads keeps its state and continues when a thread is added.

@@ -87,6 +87,10 @@ class Application(Protocol):
     @property
     def state(self) -> State: ...
 
+    @property
+    def backfill_progress(self) -> object | None:
+        """The progress of a backfill. None if none runs."""
+
     def close(self, timeout: int) -> bool:
         """Close the application, or wait for its end, within so many milliseconds."""
 
@@ -113,7 +117,7 @@ class NotebookApplications:
         LiveDisplay(
             application._repr_html_,
             _PROGRESS_SECONDS,
-            lambda: application.state in (State.CREATED, State.REBALANCING),
+            lambda: application.state in (State.CREATED, State.REBALANCING) or application.backfill_progress is not None,
             f"{application_id}-notebook",
         )
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 
 from penstock.client.client_life import ClientLife, ClosedWhileStartingError
+from penstock.clock import monotonic
 from penstock.spark.driver.placement import SessionStoppedError
 from penstock.spark.driver.session_use import SessionUse
 from penstock.spark.driver.spark_threads import SparkThreads
@@ -21,7 +21,7 @@ def renew_session(use: SessionUse, spark_threads: SparkThreads, patience: float,
     Returns False if the session must not be replaced, or the application is ending. Raises SessionStoppedError if no session
     could be made in time.
     """
-    started, pause = time.monotonic(), _FIRST
+    started, pause = monotonic(), _FIRST
     while True:
         try:
             if not use.renew():
@@ -31,7 +31,7 @@ def renew_session(use: SessionUse, spark_threads: SparkThreads, patience: float,
             return False
         except Exception as exc:  # Spark and py4j have many of their own, and a JVM may die again
             reason = str(exc).partition("\n")[0] or repr(exc)
-            if time.monotonic() - started + pause > patience:
+            if monotonic() - started + pause > patience:
                 raise SessionStoppedError(
                     f"Spark's session has ended, and making a new one failed for {patience:.0f} s (task.timeout.ms): "
                     f"{reason}. Find out what ended Spark's JVM, such as a lack of memory, and start the application again"
@@ -41,5 +41,5 @@ def renew_session(use: SessionUse, spark_threads: SparkThreads, patience: float,
                 return False
             pause = min(_LONGEST, 2 * pause)
         else:
-            _log.info("A new Spark session was made after %.1f s. All tasks open again", time.monotonic() - started)
+            _log.info("A new Spark session was made after %.1f s. All tasks open again", monotonic() - started)
             return True

@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-import time
+
+from penstock.clock import wall_time
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class StreamThread:
         self.index = index
         self.name = f"{client_id}-StreamThread-{index + 1}"
         self.state = ThreadState.CREATED
-        self.started_ms = int(time.time() * 1000)
+        self.started_ms = int(wall_time() * 1000)
         self._changed = threading.Condition()
 
     def set_state(self, new: ThreadState) -> None:

@@ -21,9 +21,9 @@ from penstock.commands.common import (
     Settings,
     fail,
     quiet_clients,
+    report_errors,
     say,
     streams_config,
-    told_in_one_sentence,
 )
 from penstock.commands.progress import StandardErrorHandler
 from penstock.commands.run import LOG_FORMAT, level_of, make_importable
@@ -51,7 +51,7 @@ def backfill(
     A command that was stopped or has failed continues from its last commit. Ends with 1 if the application failed, with 130 if
     it was stopped before the backfill was complete.
     """
-    with told_in_one_sentence():
+    with report_errors():
         level = level_of(log_level)
         end = _moment(until)
         make_importable(topology)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from penstock.client.process_end import StopSignal
-from penstock.commands.common import fail, say, told_in_one_sentence
+from penstock.commands.common import fail, report_errors, say
 from penstock.commands.progress import busy
 
 _USUAL_PORT = 9092
@@ -35,7 +35,7 @@ def broker(
         fail(f"Port {port} is in use. Stop the program that listens there, or choose another --port")
     if port is None:
         port = _USUAL_PORT if _is_free(_USUAL_PORT) else 0
-    with told_in_one_sentence(), StopSignal() as stop, ExitStack() as stack:
+    with report_errors(), StopSignal() as stop, ExitStack() as stack:
         with busy("starting Kafka; the very first start downloads it"):
             running = stack.enter_context(DevBroker(port, data))
         say(f"ready {running.bootstrap_servers}")

@@ -114,7 +114,7 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
 
 
 @contextmanager
-def told_in_one_sentence() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """End the command with an error line, without a traceback, for errors that explain themselves."""
     try:
         yield

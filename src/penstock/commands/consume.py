@@ -8,7 +8,7 @@ import typer
 
 from penstock.client.process_end import StopSignal
 from penstock.commands.brokers import broker_config, open_admin, partitions_of
-from penstock.commands.common import INTERRUPTED, ConfigFile, Settings, fail, quiet_clients, say, told_in_one_sentence
+from penstock.commands.common import INTERRUPTED, ConfigFile, Settings, fail, quiet_clients, report_errors, say
 from penstock.commands.produce import KeySerde, Topic, ValueSerde
 from penstock.commands.progress import busy
 from penstock.commands.text_serdes import TextSerde
@@ -33,7 +33,7 @@ def consume(
     characters are escaped. Exits with 1 at a record that the serdes cannot read. The brokers are those of the setting
     bootstrap.servers, localhost:9092 by default.
     """
-    with told_in_one_sentence(), StopSignal() as stop:
+    with report_errors(), StopSignal() as stop:
         quiet_clients()
         keys = None if key is None else TextSerde.named(key, "--key")
         values = TextSerde.named(value, "--value")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.client.process_end import StopSignal
-from penstock.commands.common import INTERRUPTED, fail, quiet_clients, told_in_one_sentence
+from penstock.commands.common import INTERRUPTED, fail, quiet_clients, report_errors
 from penstock.commands.demo_view import View
 from penstock.errors import StreamsError
 
@@ -45,7 +45,7 @@ def demo(
         seconds = _SECONDS
     if rate is None and records is None:
         rate = _RATE
-    with told_in_one_sentence(), StopSignal() as stop:
+    with report_errors(), StopSignal() as stop:
         quiet_clients()
         if not _Demo(seconds, records, rate, stop).run():
             raise typer.Exit(INTERRUPTED if stop.is_set() else 1)

@@ -19,9 +19,9 @@ from penstock.commands.common import (
     fail,
     quiet_clients,
     read_settings,
+    report_errors,
     say,
     show_table,
-    told_in_one_sentence,
 )
 from penstock.commands.demo_view import View
 from penstock.errors import StreamsError
@@ -56,7 +56,7 @@ def example(
     if source:
         say(inspect.getsource(module_of(name)).rstrip("\n"))
         return
-    with told_in_one_sentence(), StopSignal() as stop:
+    with report_errors(), StopSignal() as stop:
         quiet_clients()
         _Run(name, SAMPLES[name], read_settings(config, settings), once, stop).run()
         if once and stop.is_set():

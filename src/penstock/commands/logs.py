@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from penstock.client.process_end import StopSignal
-from penstock.commands.common import ConfigFile, Settings, fail, say, told_in_one_sentence
+from penstock.commands.common import ConfigFile, Settings, fail, report_errors, say
 from penstock.commands.instance import Server, instance
 from penstock.commands.query import shown_time
 from penstock.dead_letters import DeadLetter
@@ -38,7 +38,7 @@ def logs(
     """Print the last warnings, errors and dead letters of an instance and its workers, oldest first."""
     if level.upper() not in _LEVELS:
         fail(f"--level {level} is not one of {', '.join(_LEVELS)}", code=2)
-    with told_in_one_sentence(), StopSignal() as stop:
+    with report_errors(), StopSignal() as stop:
         servers = instance(server, config, settings)
         told: Counter[Line] = Counter()
         while True:

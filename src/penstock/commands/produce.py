@@ -9,7 +9,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from penstock.commands.brokers import broker_config, open_admin, partitions_of
-from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, say, told_in_one_sentence
+from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, report_errors, say
 from penstock.commands.progress import busy
 from penstock.commands.text_serdes import TextSerde
 from penstock.errors import BrokerError, SerializationError
@@ -40,7 +40,7 @@ def produce(
     Exits with 1 at the first line that cannot be written; the lines before it are written. The brokers are those of the
     setting bootstrap.servers, localhost:9092 by default.
     """
-    with told_in_one_sentence():
+    with report_errors():
         quiet_clients()
         keys = None if key is None else TextSerde.named(key, "--key")
         values = TextSerde.named(value, "--value")

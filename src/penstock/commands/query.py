@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from penstock.commands.common import ConfigFile, Settings, fail, say, show_table, told_in_one_sentence
+from penstock.commands.common import ConfigFile, Settings, fail, report_errors, say, show_table
 from penstock.commands.instance import Server, instance
 
 _WINDOWED = ("window", "session")
@@ -35,7 +35,7 @@ def query(
 
     Any instance answers for any key. Exits with 1 if the store or the key does not exist.
     """
-    with told_in_one_sentence():
+    with report_errors():
         servers = instance(server, config, settings)
         stores = {found["name"]: found for found in servers.get("/api/stores")["stores"]}
         if store is None:

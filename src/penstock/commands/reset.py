@@ -13,10 +13,10 @@ from penstock.commands.common import (
     Settings,
     fail,
     quiet_clients,
+    report_errors,
     say,
     show_table,
     streams_config,
-    told_in_one_sentence,
 )
 from penstock.commands.progress import busy
 
@@ -62,7 +62,7 @@ def reset(
     from penstock.client.reset.application_reset import carry_out, plan_reset, refusal
     from penstock.kafka.groups import Groups
 
-    with told_in_one_sentence():
+    with report_errors():
         quiet_clients()
         chosen: list[ChooseOffsets] = [reset_offsets.to_earliest] if to_earliest else []
         chosen += [reset_offsets.to_latest] if to_latest else []

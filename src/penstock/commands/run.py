@@ -17,9 +17,9 @@ from penstock.commands.common import (
     Settings,
     fail,
     quiet_clients,
+    report_errors,
     say,
     streams_config,
-    told_in_one_sentence,
 )
 from penstock.commands.progress import RestoreBars, StandardErrorHandler
 from penstock.config.streams_config import StreamsConfig
@@ -39,7 +39,7 @@ def run(
     Prints `running` when it processes, with the address of its console if application.server is set. Exits with 0 after a
     clean close, and with 1 if the application failed.
     """
-    with told_in_one_sentence():
+    with report_errors():
         level = level_of(log_level)
         make_importable(topology)
         merged = streams_config(config, settings)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.commands.brokers import open_admin
 from penstock.commands.common import (
     ConfigFile,
     Settings,
     fail,
     quiet_clients,
+    report_errors,
     say,
     show_table,
     streams_config,
-    told_in_one_sentence,
 )
 from penstock.commands.progress import busy
 from penstock.ids import TopicPartition
+
+if TYPE_CHECKING:  # the client takes long to import
+    from penstock.kafka.groups import MemberStatus
 
 
 def status(config: ConfigFile = None, settings: Settings = None) -> None:
@@ -22,9 +27,9 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
 
     A task is shown as sub-topology and partition, such as 0_1. Exits with 1 if the brokers do not know the application.
     """
-    from penstock.kafka.groups import Groups
+    from penstock.kafka.groups import STREAMS_PROTOCOL, Groups
 
-    with told_in_one_sentence():
+    with report_errors():
         quiet_clients()
         merged = streams_config(config, settings)
         application_id = merged["application.id"]
@@ -36,13 +41,22 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
         if not group.exists and not committed:
             fail(f"The brokers do not know the application {application_id}. Check application.id")
         ends = admin.log_ends([p for p in committed if p.topic in topics], merged.eos_enabled)
-        members = [(m.client_id.removesuffix("-consumer"), m.host, m.threads, " ".join(m.tasks) or "-") for m in group.members]
+        is_streams = group.protocol == STREAMS_PROTOCOL
+        members = [_row(member, is_streams=is_streams) for member in group.members]
         say(f"{application_id}: {_in_words(group.state, len(members))}, lag {_total(committed, ends)}")
         if members:
-            show_table("Members", ("CLIENT", "HOST", "THREADS", "TASKS"), members)
+            columns = ("EPOCH", "TASKS", "STANDBYS") if is_streams else ("THREADS", "TASKS")
+            show_table("Members", ("CLIENT", "HOST", *columns), members)
         if ends:
             rows = [(p.topic, p.partition, committed[p], end, max(0, end - committed[p])) for p, end in sorted(ends.items())]
             show_table("Partitions", ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG"), rows)
+
+
+def _row(member: MemberStatus, *, is_streams: bool) -> tuple[object, ...]:
+    name, tasks = member.client_id.removesuffix("-consumer"), " ".join(member.tasks) or "-"
+    if is_streams:
+        return name, member.host, member.epoch, tasks, " ".join(member.copies) or "-"
+    return name, member.host, member.threads, tasks
 
 
 def _in_words(state: str, members: int) -> str:

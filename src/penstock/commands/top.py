@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.client.process_end import StopSignal
-from penstock.commands.common import ConfigFile, Settings, told_in_one_sentence
+from penstock.commands.common import ConfigFile, Settings, report_errors
 from penstock.commands.instance import Server, instance
 from penstock.commands.logs import lines_of
 from penstock.commands.query import shown_time
@@ -34,7 +34,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print once and exit. This is the default in a pipe.")] = False,
 ) -> None:
     """Watch a running application: rates, lag, threads, tasks, restoration, the last warnings. Ctrl-C ends it."""
-    with told_in_one_sentence(), StopSignal() as stop:
+    with report_errors(), StopSignal() as stop:
         servers = instance(server, config, settings)
         console = Console()
         application = servers.get("/api/app")

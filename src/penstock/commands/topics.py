@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from penstock.commands.brokers import broker_config, open_admin, users_topics
-from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, say, show_table, told_in_one_sentence
+from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, report_errors, say, show_table
 from penstock.commands.progress import busy
 
 _CLIENT = "penstock-topics"
@@ -23,7 +23,7 @@ def list_topics(config: ConfigFile = None, settings: Settings = None) -> None:
 
     The brokers are those of the setting bootstrap.servers, localhost:9092 by default.
     """
-    with told_in_one_sentence():
+    with report_errors():
         quiet_clients()
         with busy("asking the brokers"):
             found = users_topics(open_admin(broker_config(config, settings, _CLIENT), _CLIENT))
@@ -41,7 +41,7 @@ def create_topics(
     settings: Settings = None,
 ) -> None:
     """Create topics. Exits with 1, and creates nothing, if one of them exists."""
-    with told_in_one_sentence():
+    with report_errors():
         quiet_clients()
         with busy("asking the brokers"):
             admin = open_admin(broker_config(config, settings, _CLIENT), _CLIENT)
@@ -56,7 +56,7 @@ def create_topics(
 @topics.command("delete")
 def delete_topics(names: Names, config: ConfigFile = None, settings: Settings = None) -> None:
     """Delete topics with all records. Exits with 1, and deletes nothing, if one of them does not exist."""
-    with told_in_one_sentence():
+    with report_errors():
         quiet_clients()
         with busy("asking the brokers"):
             admin = open_admin(broker_config(config, settings, _CLIENT), _CLIENT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.commands.common import say, told_in_one_sentence
+from penstock.commands.common import report_errors, say
 from penstock.commands.progress import busy
 
 
@@ -14,7 +14,7 @@ def warm_up() -> None:
     """
     from penstock.spark.driver.class_archive import make_archive
 
-    with told_in_one_sentence():
+    with report_errors():
         with busy("starting Spark, whose JVM writes an archive of its classes"):
             file = make_archive()
         say(f"wrote {file} ({file.stat().st_size / 1e6:.0f} MB): applications now start faster")

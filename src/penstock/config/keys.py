@@ -209,12 +209,6 @@ def one_of(*choices: str) -> Allowed:
     return Allowed(lambda value: value.lower() in lower, f"one of {', '.join(choices)}", choices)
 
 
-_GROUP_PROTOCOL: Final = Allowed(
-    lambda value: value.lower() == "classic",
-    "classic, as the streams protocol is not supported yet",
-    ("classic",),
-)
-
 TOPOLOGY_OPTIMIZATIONS: Final = ("reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -322,8 +316,8 @@ def _keys() -> tuple[ConfigKey, ...]:
             "How long a task retries after temporary errors before it fails.", at_least(0)),
         key("topology.optimization", Type.STRING, "none", _MEDIUM,
             "Which optimisations of the topology are applied.", _OPTIMIZATIONS),
-        key("group.protocol", Type.STRING, "classic", _MEDIUM, "The protocol of the consumer group: only classic is supported.",
-            _GROUP_PROTOCOL, without_effect="there is only one value"),
+        key("group.protocol", Type.STRING, "classic", _MEDIUM, "Who assigns tasks: classic: a member of the group; "
+            "streams: the brokers (KIP-1071, Kafka 4.2), also with members in Java.", one_of("classic", "streams")),
         key("topology.description.push.enabled", Type.BOOLEAN, True, _MEDIUM, "Java's upload of the topology to the brokers.",
             without_effect="it belongs to the streams protocol; penstock describe shows the topology"),
         key("allow.os.group.write.access", Type.BOOLEAN, False, _LOW, "Whether the state folder may be written by its group."),

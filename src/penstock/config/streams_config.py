@@ -324,7 +324,20 @@ def _parse(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             _take_deprecated(originals, values, old, new)
     _check_tags(originals, values)
     _check_transaction_timeout(originals, values)
+    _fit_group_protocol(originals, values)
     return originals, values
+
+
+def _fit_group_protocol(originals: Mapping[str, Any], values: dict[str, Any]) -> None:
+    """Write records to repartition topics in a streams group: a member in Java may read them, and cannot read blocks."""
+    if values["group.protocol"] != "streams":
+        return
+    if "repartition.format" in originals and values["repartition.format"] == "blocks":
+        raise ConfigError(
+            "repartition.format = 'blocks' is not allowed with group.protocol = streams: members in Java cannot read blocks. "
+            "Leave it out, or set it to records"
+        )
+    values["repartition.format"] = "records"
 
 
 def _parse_value(key: str, value: Any) -> Any:

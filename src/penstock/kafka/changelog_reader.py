@@ -31,15 +31,20 @@ class ChangelogReader:
         self._reader: LogReader | None = None
         self._gave_up = False
 
-    def fetch(self, wanted: FetchRange, until: int, headers: bool) -> RawBatch:
-        """Return records of a range. More ranges up to `until` follow. Headers are omitted unless asked for."""
+    def fetch(self, wanted: FetchRange, until: int, headers: bool) -> tuple[RawBatch, int]:
+        """Return records of a range and the offset after them. More ranges up to `until` follow.
+
+        Headers are omitted unless asked for. A range of more than about `MOST_BYTES` is not read to its end.
+        """
         reader = None if headers else self._opened()
         if reader is not None:
             try:
                 return reader.read(wanted, until)
             except LogUnreadableError as exc:
                 self._give_up(exc)
-        return self._fetcher.fetch([wanted], headers=headers)[TopicPartition(wanted.topic, wanted.partition)]
+        partition = TopicPartition(wanted.topic, wanted.partition)
+        found, behind = next(self._fetcher.parts([wanted], headers))
+        return found[partition], behind[partition]
 
     def expect(self, next_range: FetchRange, headers: bool, left: int) -> None:
         """Prefetch the next range. `left` is the number of records to read in all."""

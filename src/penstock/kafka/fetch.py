@@ -143,11 +143,13 @@ class RangeFetcher:
         _refuse_short(short)
         return found
 
-    def parts(self, ranges: Sequence[FetchRange]) -> Iterator[tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, int]]]:
+    def parts(
+        self, ranges: Sequence[FetchRange], headers: bool = True
+    ) -> Iterator[tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, int]]]:
         """Yield the ranges in parts of about `MOST_BYTES`: the records of each partition, and its next offset."""
         left = {TopicPartition(r.topic, r.partition): r for r in ranges}
         while left:
-            found, short = self._read(list(left.values()), most_bytes=MOST_BYTES)
+            found, short = self._read(list(left.values()), headers, MOST_BYTES)
             _refuse_short({partition: at for partition, at in short.items() if not at.is_enough})
             yield found, {partition: short[partition].offset if partition in short else r.end for partition, r in left.items()}
             left = {partition: left[partition]._replace(start=at.offset) for partition, at in short.items()}

@@ -73,7 +73,7 @@ class Follower:
     def follow(self, positions: Mapping[TopicPartition, int], until: Mapping[TopicPartition, int] | None = None) -> None:
         """Continue from these positions. Prefetched messages are kept for positions that are unchanged.
 
-        `until` has the offset at which reading a partition ends. Call `rest` before other limits are set.
+        `until` has limits: records from such an offset on are not taken. To change limits, call `rest` first.
         """
         if self._at == positions and not self.trouble:
             return
@@ -143,7 +143,7 @@ class Follower:
         return any(end > self._at[partition] for partition, end in self._ends.items() if partition not in self._paused)
 
     def is_at_end(self, partition: TopicPartition) -> bool:
-        """Return True if all records of a partition were taken, according to the brokers' last answer."""
+        """Return True if all records of a partition were taken, up to its limit or its end by the brokers' last answer."""
         if partition in self._messages:
             return False
         at = self._at.get(partition, -1)
@@ -189,7 +189,10 @@ class Follower:
 
     @property
     def lags(self) -> dict[TopicPartition, int]:
-        """The number of untaken records of each partition, by the brokers' last answer. Partitions without one are left out."""
+        """The number of untaken records of each partition, by the brokers' last answer. Partitions without one are left out.
+
+        Records beyond a limit do not count.
+        """
         found: dict[TopicPartition, int] = {}
         if self._consumer is None:
             return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.admin import KafkaAdminClient, MemberToRemove
-from kafka.errors import CoordinatorLoadInProgressError, GroupIdNotFoundError
+from kafka.errors import CoordinatorLoadInProgressError, GroupIdNotFoundError, IncompatibleBrokerVersion
 from kafka.errors import KafkaError as ClientError
 from kafka.errors import for_code as error_of
 from kafka.structs import OffsetAndMetadata as ClientOffset
@@ -27,6 +27,7 @@ from penstock.kafka.consumer_protocol import assignment_user_data, subscription_
 from penstock.kafka.member_clients import open_member_client
 from penstock.kafka.member_codec import AssignmentFrame, MemberFrame
 from penstock.kafka.members import Decision, MemberInfo
+from penstock.kafka.streams_messages import StreamsGroupDescribeRequest
 from penstock.runtime.offset_metadata import OffsetAndMetadata, from_committed
 
 _PATIENCE = 30.0
@@ -43,6 +44,10 @@ class MemberStatus:
     process_id: str
     threads: int
     tasks: tuple[str, ...]
+    epoch: int | None = None
+    """The epoch of a member of a streams group."""
+    copies: tuple[str, ...] = ()
+    """The standbys and warm-ups of a member of a streams group."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,10 @@ class GroupStatus:
     @property
     def exists(self) -> bool:
         return self.state != "Dead"
+
+
+STREAMS_PROTOCOL = "streams"
+"""What a group's protocol is said to be where the brokers assign the tasks."""
 
 
 class Groups:
@@ -89,8 +98,32 @@ class Groups:
             return found
 
         described = self._ask(describe, f"group {group} could not be described")
+        if described["group_state"] == "Dead":  # or a group of another type, which the brokers do not tell
+            found = self._ask(lambda: self._describe_streams_group(group), f"streams group {group} could not be described")
+            if found is not None:
+                return _streams_status(found)
         members = tuple(_member(member) for member in described["members"])
         return GroupStatus(described["group_state"], members, _shown(described["protocol"] or ""))
+
+    def _describe_streams_group(self, group: str) -> Any | None:
+        """A streams group; None if the brokers know none of that name, or no streams groups."""
+        client = self._client
+
+        async def describe() -> Any:
+            nodes = await client._find_coordinator_ids([group])
+            request = StreamsGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+            return (await client._manager.send(request, node_id=nodes[group])).groups[0]
+
+        try:
+            found = client._manager.run(describe)
+        except IncompatibleBrokerVersion:
+            return None
+        error = error_of(found.error_code)
+        if error is GroupIdNotFoundError or error.__name__ in ("UnsupportedVersionError", "InvalidGroupIdError"):
+            return None
+        if found.error_code:
+            raise error(found.error_message)
+        return found
 
     def names(self) -> list[str]:
         """Return the ids of all visible groups."""
@@ -176,6 +209,29 @@ def _member(described: Any) -> MemberStatus:
         told.process_id if told is not None else "",
         told.capacity if told is not None else 0,
         tuple(map(str, given.tasks)),
+    )
+
+
+def _streams_status(described: Any) -> GroupStatus:
+    """A streams group in the words of a classic one."""
+    return GroupStatus(described.group_state, tuple(map(_streams_member, described.members)), STREAMS_PROTOCOL)
+
+
+def _streams_member(described: Any) -> MemberStatus:
+    assigned = described.assignment
+    active = [f"{ids.subtopology_id}_{p}" for ids in assigned.active_tasks for p in ids.partitions]
+    copies = [f"{ids.subtopology_id}_{p}" for ids in (*assigned.standby_tasks, *assigned.warmup_tasks) for p in ids.partitions]
+    endpoint = described.user_endpoint
+    host = described.client_host if endpoint is None else f"{endpoint.host}:{endpoint.port}"
+    return MemberStatus(
+        described.member_id,
+        _shown(described.client_id),
+        _shown(host).lstrip("/"),
+        _shown(described.process_id),
+        0,
+        tuple(map(_shown, active)),
+        described.member_epoch,
+        tuple(map(_shown, copies)),
     )
 
 

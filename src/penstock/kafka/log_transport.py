@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from penstock.ids import TopicPartition
-from penstock.kafka.quiet import keep_down
+from penstock.kafka.client_logs import demote_client_logs
 from penstock.kafka.record_batches import Aborted
 
 ANSWER_SECONDS: Final = 10.0
@@ -140,7 +140,7 @@ class ClientTransport:
         from kafka.net.selector import NetworkSelector
         from kafka.protocol.consumer import FetchRequest
 
-        keep_down()
+        demote_client_logs()
         self._request, self._reads_committed = FetchRequest, reads_committed
         known = {**settings, "receive_message_max_bytes": _LARGEST_ANSWER}
         self._net = NetworkSelector(**known)

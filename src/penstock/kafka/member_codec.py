@@ -254,10 +254,10 @@ def _read_layer(told: Mapping[str, list[int] | int], processes: int, own: int = 
 
 
 def _standbys(copies: Iterable[tuple[TaskId, str]]) -> dict[TaskId, tuple[str, ...]]:
-    found: dict[TaskId, list[str]] = {}
+    found: dict[TaskId, tuple[str, ...]] = {}
     for task, process in copies:
-        found.setdefault(task, []).append(process)
-    return {task: tuple(processes) for task, processes in found.items()}
+        found[task] = (*found[task], process) if task in found else (process,)
+    return found
 
 
 def _task(text: str) -> TaskId | None:

@@ -13,62 +13,40 @@ at-least-once, a running batch is waited for, and no other starts.
 from __future__ import annotations
 
 import logging
-import queue
 import struct
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.errors import (
-    AuthorizationError,
-    FencedInstanceIdError,
     InconsistentGroupProtocolError,
-    OffsetMetadataTooLargeError,
-    SaslAuthenticationFailedError,
-    UnsupportedSaslMechanismError,
-    UnsupportedVersionError,
 )
-from kafka.errors import KafkaError as ClientError
-from kafka.errors import KafkaTimeoutError as ClientTimeout
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka.structs import OffsetAndMetadata as ClientOffset
 from kafka.structs import TopicPartition as ClientPartition
 
-from penstock.errors import BrokerAccessError, BrokerError, ConfigError, TaskMigratedError
-from penstock.ids import TopicPartition
-from penstock.kafka.abandon import AbandonedError, call_within
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
-from penstock.kafka.farewell import leave_for
 from penstock.kafka.fenced_commit import commit_under
+from penstock.kafka.group_client import FATAL, LEAVE_SECONDS, RETRY_SECONDS, REVOKE_STEP, GroupClient, Stopped
 from penstock.kafka.group_protocol import DEFAULT_LIMIT, NAME, AssignTasks, GroupProtocol, JoinedMember, RefusedError
 from penstock.kafka.groups import GroupStatus
+from penstock.kafka.leave_group import leave_group
 from penstock.kafka.member_clients import open_member_client
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, MemberIdentity, MemberInfo, Membership, Shares
-from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.other_kinds import OtherKinds
-from penstock.kafka.quiet import keep_down
 from penstock.peers.proofs import PeerKeys
-from penstock.runtime.offset_metadata import OffsetAndMetadata, from_committed, to_committed
 
 __all__ = ["SHUTDOWN_REQUESTED", "GroupMember", "MemberInfo", "Membership", "Shares", "Stopped", "group_metadata"]
 
 _log = logging.getLogger(__name__)
 
-_POLL_SECONDS = 0.05
 _JOIN_TIMEOUT_MS = 5_000
-_REVOKE_STEP = 0.005
-_RETRY_SECONDS = 0.5
-_LEAVE_SECONDS = 60.0
-_FAREWELL_SECONDS = 20.0  # a broker that has just started loads its groups first
-_GRACE_SECONDS = 5.0  # added to the client's own limits, in case its loop is stuck
+_LEAVE_OLD_IDS_SECONDS = 20.0  # a broker that has just started loads its groups first
 
 # A refused member that joins with new data makes the whole group rebalance, so the delay between attempts grows.
 _REFUSED_SECONDS = 1.0
@@ -77,23 +55,8 @@ _MAX_REFUSED_SECONDS = 300.0
 
 _OTHERS_SECONDS = 1.0  # an attempt that fails does not disturb the other members
 
-_FATAL = (
-    AuthorizationError,
-    ConfigError,
-    FencedInstanceIdError,
-    SaslAuthenticationFailedError,
-    UnsupportedSaslMechanismError,
-    UnsupportedVersionError,
-)
 
-
-class Stopped(Protocol):
-    """An event that is set when work has stopped, such as a `threading.Event`."""
-
-    def is_set(self) -> bool: ...
-
-
-class GroupMember:
+class GroupMember(GroupClient):
     """Joins the group in the background and stays a member until closed.
 
     `assign(members)` assigns tasks to processes; the group's leader calls it.
@@ -124,7 +87,7 @@ class GroupMember:
         on_double: Callable[[], None] | None = None,
         others: Callable[[], GroupStatus] | None = None,
     ) -> None:
-        self._config = dict(client_config)
+        super().__init__(client_config, name)
         self._topics = sorted(topics)
         self._protocol = GroupProtocol(self._config["group_id"], keys, info, assign, limit)
         self._others = OtherKinds(self._config, others)
@@ -134,60 +97,12 @@ class GroupMember:
         self._ask_again_at: float | None = None
         self._generation: Callable[[], Any] = lambda: None
         self._on_revoked, self._on_assigned, self._on_double = on_revoked, on_assigned, on_double
-        self._requests: queue.SimpleQueue[tuple[Callable[[KafkaConsumer], None], Future[None]]] = queue.SimpleQueue()
-        self._closing = threading.Event()
-        self._leaves: bool | None = None
-        self._consumer: KafkaConsumer | None = None
-        self._left_behind: set[str] = set()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._old_ids: set[str] = set()
 
-    def start(self) -> None:
-        """Start joining. `on_assigned` is called when this member has joined."""
-        keep_down()
-        self._thread.start()
-
-    def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0, *, generation: int, whole: bool = False
+    async def _commit(
+        self, coordinator: Any, generation: int, offsets: Mapping[ClientPartition, ClientOffset], timeout: float, *, once: bool
     ) -> None:
-        """Commit offsets under a generation. Raises an error if the group, or this member, has a newer generation.
-
-        `whole`: commit all offsets in one request. An unknown outcome is then an error.
-        """
-        coordinator = self._coordinator()
-        written = {p: o._replace(metadata=to_committed(o.metadata)) for p, o in offsets.items()}
-        for part in [written] if whole else offset_parts(written):
-            positions = {ClientPartition(*p): ClientOffset(o.offset, o.metadata, -1) for p, o in part.items()}
-            try:
-                with self._errors(timeout):
-                    commit = partial(commit_under, coordinator, generation, positions, timeout, once=whole)
-                    call_within(timeout + _GRACE_SECONDS, coordinator._net.run, commit)
-            except BrokerError as exc:
-                if isinstance(exc.__cause__, OffsetMetadataTooLargeError):
-                    raise metadata_refused(part) from exc
-                raise
-
-    def committed(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the group's committed offsets with their metadata, after open transactions are decided.
-
-        Not with librdkafka: it returns metadata with trailing bytes.
-        """
-        asked = [ClientPartition(*p) for p in partitions]
-        coordinator = self._coordinator()
-        with self._errors(timeout):
-            fetch = partial(coordinator.fetch_committed_offsets, asked, int(timeout * 1000))
-            found = call_within(timeout + _GRACE_SECONDS, fetch)
-        # confluent-kafka's transactional commits include the terminating zero byte.
-        return {
-            TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, from_committed((o.metadata or "").rstrip("\0")))
-            for p, o in found.items()
-        }
-
-    def _coordinator(self) -> Any:
-        consumer = self._consumer
-        if consumer is None:
-            raise TaskMigratedError(f"This instance is currently no member of its group {self._config.get('group_id')}")
-        return consumer._coordinator
+        await commit_under(coordinator, generation, offsets, timeout, once=once)
 
     def resubscribe(self, topics: Iterable[str], timeout: float = 60.0) -> None:
         """Join again with other topics."""
@@ -216,63 +131,16 @@ class GroupMember:
         """Give up all tasks and stay out of the group until `join_again`, also as a static member. Returns at once."""
 
         def give_up_and_leave(consumer: KafkaConsumer) -> None:
-            stopped, deadline = self._on_revoked(True), time.monotonic() + _LEAVE_SECONDS
+            stopped, deadline = self._on_revoked(True), time.monotonic() + LEAVE_SECONDS
             while not stopped.is_set() and time.monotonic() < deadline:
-                time.sleep(_REVOKE_STEP)
+                time.sleep(REVOKE_STEP)
             with _leaving(consumer._coordinator, True):
                 consumer.unsubscribe()
 
         self._requests.put((give_up_and_leave, Future()))
 
-    def join_again(self) -> None:
-        """Join after `leave`, or for the first time. Returns at once."""
-        if self._thread.ident is None:
-            self.start()
-        else:
-            self._requests.put((self._subscribe, Future()))
-
-    def close(self, timeout: float = 10.0, leave: bool | None = None) -> None:
-        """End the membership. If a member does not leave, the group waits until its session ends.
-
-        By default a static member stays and any other member leaves.
-        """
-        self._leaves = leave
-        self._closing.set()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(timeout)
-
-    @property
-    def failure(self) -> BaseException | None:
-        """The error that ended the membership, if any."""
-        return self._failure
-
-    def _ask(self, request: Callable[[KafkaConsumer], None], timeout: float) -> None:
-        done: Future[None] = Future()
-        self._requests.put((request, done))
-        with self._errors(timeout):
-            done.result(timeout + _GRACE_SECONDS)
-
-    @contextmanager
-    def _errors(self, timeout: float) -> Iterator[None]:
-        """Convert the client's exceptions to penstock's."""
-        try:
-            yield
-        except (AbandonedError, ClientTimeout, TimeoutError, FutureTimeout) as exc:
-            raise BrokerError(f"The group {self._config.get('group_id')} did not answer within {timeout:.0f} s") from exc
-        except ClientError as exc:
-            if type(exc).__name__ in (
-                "CommitFailedError",
-                "UnknownMemberIdError",
-                "IllegalGenerationError",
-                "RebalanceInProgressError",
-            ):
-                raise TaskMigratedError(
-                    f"Committing offsets was refused ({exc}): another member of the group owns these tasks"
-                ) from exc
-            kind = BrokerAccessError if isinstance(exc, AuthorizationError) else BrokerError
-            raise kind(f"The group {self._config.get('group_id')} refused a request: {exc}") from exc
-        except RuntimeError as exc:  # the client's loop has been closed
-            raise TaskMigratedError(f"This instance has left the group {self._config.get('group_id')}") from exc
+    def _join_once_more(self, consumer: KafkaConsumer) -> None:
+        self._subscribe(consumer)
 
     def _subscribe(self, consumer: KafkaConsumer) -> None:
         """Subscribe and load the metadata of all topics before the first join. If the leader loaded them later, it would
@@ -294,14 +162,14 @@ class GroupMember:
                     _log.error("Membership of group %s ended: %s", self._config.get("group_id"), self._failure)
                     return
                 self._closing.wait(_OTHERS_SECONDS)
-            except _FATAL as exc:
+            except FATAL as exc:
                 self._failure = exc
                 _log.error("Membership of group %s ended: %s", self._config.get("group_id"), exc)
                 return
             except Exception as exc:  # noqa: BLE001 - a broken connection shows as one of many exceptions
                 _log.warning("Membership of group %s is interrupted: %r", self._config.get("group_id"), exc)
                 self._on_revoked(True)
-                self._closing.wait(_RETRY_SECONDS)
+                self._closing.wait(RETRY_SECONDS)
 
     def _next_patience(self) -> float:
         seconds = self._refused_seconds
@@ -320,7 +188,7 @@ class GroupMember:
         try:
             _look_after(consumer._coordinator, self)
             self._generation = lambda: consumer._coordinator._generation
-            self._take_leave(consumer)
+            self._leave_under_old_ids(consumer)
             self._subscribe(consumer)
             self._consumer = consumer
             while not self._closing.is_set():
@@ -333,36 +201,21 @@ class GroupMember:
                 self._announce(consumer)
         finally:
             self._consumer = None
-            self._leave_behind(consumer)
+            self._keep_old_id(consumer)
             with _leaving(consumer._coordinator, self._leaves):
                 consumer.close(autocommit=False, timeout_ms=5_000)
 
-    def _leave_behind(self, consumer: KafkaConsumer) -> None:
+    def _keep_old_id(self, consumer: KafkaConsumer) -> None:
         """Remember the old member id, unless this member is static and returns under the same id."""
         member_id = consumer._coordinator._generation.member_id
         if member_id and not self._closing.is_set() and not self._config.get("group_instance_id"):
-            self._left_behind.add(member_id)
+            self._old_ids.add(member_id)
 
-    def _take_leave(self, consumer: KafkaConsumer) -> None:
-        if self._left_behind:
+    def _leave_under_old_ids(self, consumer: KafkaConsumer) -> None:
+        if self._old_ids:
             coordinator = consumer._coordinator
-            coordinator._net.run(leave_for, coordinator, sorted(self._left_behind), _FAREWELL_SECONDS)
-            self._left_behind.clear()
-
-    def _serve(self, consumer: KafkaConsumer) -> None:
-        """Handle requests. Wait briefly for the first one, so that a request does not wait for a poll."""
-        wait = _POLL_SECONDS
-        while True:
-            try:
-                request, done = self._requests.get(timeout=wait)
-            except queue.Empty:
-                return
-            try:
-                request(consumer)
-                done.set_result(None)
-            except Exception as exc:  # noqa: BLE001 - raised in the waiting caller
-                done.set_exception(exc)
-            wait = 0.0
+            coordinator._net.run(leave_group, coordinator, sorted(self._old_ids), _LEAVE_OLD_IDS_SECONDS)
+            self._old_ids.clear()
 
     def _announce(self, consumer: KafkaConsumer) -> None:
         received, self._received = self._received, None
@@ -466,7 +319,7 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-
         """Stop work. Heartbeats and commits continue while the last batch ends."""
         stopped = self._member._on_revoked(self._is_lost())
         while not stopped.is_set():
-            await self._sleep(_REVOKE_STEP)
+            await self._sleep(REVOKE_STEP)
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         """Do nothing: the tasks are in the assignor's user data."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import BrokerError
-from penstock.kafka.groups import GroupStatus
+from penstock.kafka.groups import STREAMS_PROTOCOL, GroupStatus
 from penstock.printable import printable
 
 _log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ _OWN_PREFIX = "penstock"
 
 _SESSION_SECONDS = 45.0  # Java's default of session.timeout.ms
 _MORE_SECONDS = 15.0
-_TOLD_EVERY = 60.0
+_LOG_EVERY = 60.0
 _MOST_NAMED = 5
 
 
@@ -48,8 +48,8 @@ class OtherKinds:
         """Return the error to give up with, or None to try again. Called each time the broker refuses this member."""
         now = time.monotonic()
         if self._since is None:
-            self._since, self._told_at = now, now - _TOLD_EVERY
-        is_over, is_told = now - self._since > self._patience, now < self._told_at + _TOLD_EVERY
+            self._since, self._told_at = now, now - _LOG_EVERY
+        is_over, is_told = now - self._since > self._patience, now < self._told_at + _LOG_EVERY
         if is_told and not is_over:
             return None
         status = self._status()
@@ -93,7 +93,7 @@ def kind_of(status: GroupStatus | None) -> str:
     """
     if status is None or not status.exists:
         return "the brokers do not describe them (group.protocol consumer or streams, or no right to describe the group)"
-    known = {JAVA_PROTOCOL: "Kafka Streams in Java"}.get(status.protocol)
+    known = {JAVA_PROTOCOL: "Kafka Streams in Java", STREAMS_PROTOCOL: "a streams group"}.get(status.protocol)
     if known is None:
         known = "penstock" if status.protocol.startswith(_OWN_PREFIX) else "consumers"
     kind = f"{known} (assignor {printable(status.protocol)})" if status.protocol else "members in a rebalance"

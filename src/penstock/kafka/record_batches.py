@@ -33,6 +33,9 @@ LARGEST_BATCH = 128 << 20
 """The largest decompressed size. A hostile batch of a few kilobytes could otherwise exhaust the memory."""
 _PIECE = 1 << 20
 
+MOST_UNPACKED = 64 << 20
+"""`read_batches` begins no further batch after so many bytes of records. An answer of 4 MiB could unpack to gigabytes."""
+
 # Records are checked in runs for equal lengths. A run of at least `_LONG_RUN` is decoded at once.
 _RUN, _LONG_RUN = 2_048, 64
 
@@ -49,10 +52,11 @@ class Aborted(NamedTuple):
 
 
 class ReadBatches(NamedTuple):
-    """The records of batches, and the offset after the last batch."""
+    """The records of batches, the offset after the last batch, and the size of the unpacked records."""
 
     columns: RawBatch
     next_offset: int
+    size: int
 
 
 def offset_behind(data: bytes, position: int) -> int:
@@ -73,10 +77,13 @@ def read_batches(topic: str, partition: int, data: bytes, position: int, aborted
     """Return the records of an answer from a position on, without aborted transactions.
 
     A last batch that is cut off is not read. Without a complete batch the result is empty and the next offset is the position.
+    Batches after `MOST_UNPACKED` bytes of records are left for another call with the same answer.
     """
     picked, next_offset = _Picked(data), position
     waiting, decided_not = sorted(aborted, key=lambda one: one.first_offset), set[int]()
     for batch, at, end in _whole_batches(data):
+        if picked.size > MOST_UNPACKED:
+            break
         if batch.format != _FORMAT:
             raise UnreadableBatchError(f"a batch at offset {batch.first_offset} is of format {batch.format}")
         while waiting and waiting[0].first_offset <= batch.last_offset:
@@ -84,10 +91,10 @@ def read_batches(topic: str, partition: int, data: bytes, position: int, aborted
         if batch.attributes & _CONTROL:
             if batch.producer_id in decided_not and _is_abort(data, batch, at, end):
                 decided_not.discard(batch.producer_id)
-        elif not (batch.attributes & _TRANSACTIONAL and batch.producer_id in decided_not):
+        elif batch.last_offset >= position and not (batch.attributes & _TRANSACTIONAL and batch.producer_id in decided_not):
             picked.add(batch, at, end)
         next_offset = max(next_offset, batch.last_offset + 1)
-    return ReadBatches(picked.columns(topic, partition, position), next_offset)
+    return ReadBatches(picked.columns(topic, partition, position), next_offset, picked.size)
 
 
 class _Batch(NamedTuple):
@@ -130,7 +137,8 @@ class _Picked:
         self._pieces: list[bytes] | None = None
         if any(batch.attributes & _COMPRESSION for batch, _, _ in _whole_batches(data)):
             self._pieces = []
-        self._size = 0
+        self.size = 0
+        """The bytes of the records that were added, unpacked."""
         self._starts: list[Numbers] = []
         self._batches: list[_Batch] = []
 
@@ -138,11 +146,12 @@ class _Picked:
         """Add the records of a batch between two positions."""
         if self._pieces is None:
             self._note(batch, self._data, at, end, 0)
+            self.size += end - at
             return
         piece = _unpacked(batch, self._data[at:end])
-        self._note(batch, piece, 0, len(piece), self._size)
+        self._note(batch, piece, 0, len(piece), self.size)
         self._pieces.append(piece)
-        self._size += len(piece)
+        self.size += len(piece)
 
     def _note(self, batch: _Batch, data: bytes, at: int, end: int, moved: int) -> None:
         memory, left = np.frombuffer(data, np.uint8), batch.records
@@ -166,7 +175,10 @@ class _Picked:
         batches = self._batches
         if not self._starts:
             return RawBatch(topic, partition, [], [], [], [])
-        data = self._data if self._pieces is None else b"".join(self._pieces)
+        data = self._data
+        if self._pieces is not None:
+            data = b"".join(self._pieces)
+            self._pieces.clear()
         memory = np.frombuffer(data, np.uint8)
         counts = [batch.records for batch in batches]
         try:

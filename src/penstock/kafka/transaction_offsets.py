@@ -129,7 +129,7 @@ def _library() -> Any:
             function.restype, function.argtypes = result, arguments
         return library
     except (ImportError, OSError, AttributeError, TypeError) as exc:
-        _tell_fallback(f"librdkafka's functions are unavailable ({exc})")
+        _warn_fallback(f"librdkafka's functions are unavailable ({exc})")
         return None
 
 
@@ -142,7 +142,7 @@ def _handle_of(producer: Producer) -> int | None:
     if at is None:
         return None  # closed: confluent-kafka reports that
     if not _is_mapped(at) or library.rd_kafka_opaque(at) != id(producer):
-        _tell_fallback("confluent-kafka's producer has another memory layout")
+        _warn_fallback("confluent-kafka's producer has another memory layout")
         return None
     return int(at)
 
@@ -161,7 +161,7 @@ def _is_mapped(address: int) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _tell_fallback(reason: str) -> None:
+def _warn_fallback(reason: str) -> None:
     _log.warning(
         "%s: offset metadata under exactly-once ends in a zero byte. Kafka Streams (Java) cannot read the times in it; "
         "penstock can",

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batches.record_batch import ProducedBatch, RecordBatch, RecordOrBatch
-from penstock.batches.serdes import serialize_column, windowed_base_keys
+from penstock.batches.serdes import serialize_column, serialize_to_arrow, windowed_base_keys
 from penstock.dead_letters import DeadLetter, ErrorHandlerContext
 from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
 from penstock.handlers import (
@@ -80,6 +80,8 @@ class RecordCollector:
         self._changelogs: list[RecordOrBatch] = []
         self._gathered: dict[str | TopicPartition, ProducedBatch] | None = None
         self._choosers: dict[int, Callable[..., Any]] = {}  # partitioners live as long as the nodes that have them
+        self.arrow_topics: frozenset[str] = frozenset()
+        """Topics whose batches somebody takes as Arrow arrays."""
         self._dead = 0
         self._dead_letters: deque[ProducedRecord] = deque(maxlen=_DEAD_LETTERS)
 
@@ -159,8 +161,9 @@ class RecordCollector:
         if wants_headers(key_serializer) or wants_headers(value_serializer):
             opened = [[] for _ in batch.timestamps] if batch.headers is None else [list(some) for some in batch.headers]
         try:
-            keys = serialize_column(key_serializer, topic, batch.keys, opened)
-            values = serialize_column(value_serializer, topic, batch.values, opened)
+            serialize = serialize_to_arrow if topic in self.arrow_topics and partitioner is None else serialize_column
+            keys = serialize(key_serializer, topic, batch.keys, opened)
+            values = serialize(value_serializer, topic, batch.values, opened)
             chosen = None if partitioner is None or count is None else _chosen(partitioner, topic, batch, count)
         except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a serializer raises)
             return False

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.batches.late_column import BytesColumn
 from penstock.batches.record_batch import ProducedBatch, RawBatch, RecordOrBatch
 from penstock.clock import Clock
 from penstock.ids import TaskId, TopicPartition
@@ -176,10 +177,19 @@ def _watched(run: Any, record_latency: Callable[[int], None], now_ms: Callable[[
 
 def _columns_size(batch: RawBatch | ProducedBatch, overhead: int) -> int:
     size = len(batch) * (overhead + len(batch.topic))
-    size += sum(map(len, filter(None, batch.keys))) + sum(map(len, filter(None, batch.values)))
+    size += _bytes_of(batch.keys) + _bytes_of(batch.values)
     for headers in batch.headers or ():
         size += sum(len(name) + len(value or b"") for name, value in headers)
     return size
+
+
+def _bytes_of(column: Sequence[bytes | None]) -> int:
+    if isinstance(column, BytesColumn):
+        return column.size
+    try:
+        return sum(map(len, column))  # type: ignore[arg-type]  # nearly always there is no None
+    except TypeError:
+        return sum(map(len, filter(None, column)))
 
 
 def _consumed_size(record: RawRecord) -> int:

@@ -82,7 +82,7 @@ class Residency:
     drains: bool = False
     """True if only repartition topics are read: the application is about to close."""
     until: Mapping[TopicPartition, int] | None = None
-    """In a backfill: the offset at which reading each source partition ends."""
+    """In a backfill: the end offset of each source partition."""
     application: bytes | None = field(default=None, repr=False)  # contains the application's secrets
     executor: str | None = None
 

@@ -75,12 +75,11 @@ class Plan:
         )
 
     def tasks(self) -> list[TaskId]:
-        """Return all tasks in order."""
         return list(self._tasks)
 
     @cached_property
     def task_set(self) -> frozenset[TaskId]:
-        """All tasks. The event loop asks for them in every step, and there may be thousands."""
+        """All tasks, as a cached set: the event loop needs them in every step, and there may be thousands."""
         return frozenset(self._tasks)
 
     @cached_property

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.batches.late_column import BytesColumn
 from penstock.batches.record_batch import ProducedBatch, RawBatch
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
@@ -71,8 +72,8 @@ class RecordBlock:
     def of_columns(cls, produced: ProducedBatch) -> RecordBlock:
         """The records that a sink wrote as columns."""
         return cls(
-            pa.array(produced.keys, pa.binary()),
-            pa.array(produced.values, pa.binary()),
+            _array_of(produced.keys),
+            _array_of(produced.values),
             np.array(produced.timestamps, np.int64),
             produced.headers,
         )
@@ -194,6 +195,10 @@ class RecordBlock:
             _headers_of(columns["headers"]) if "headers" in columns else None,
             columns["weight"].to_numpy() if "weight" in columns else None,
         )
+
+
+def _array_of(column: Sequence[bytes | None]) -> pa.Array:
+    return column.array if isinstance(column, BytesColumn) else pa.array(column, pa.binary())
 
 
 def is_block(headers: Headers) -> bool:

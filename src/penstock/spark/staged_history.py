@@ -19,6 +19,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow.parquet as pq
+
 from penstock.errors import StreamsError
 from penstock.ids import TopicPartition
 from penstock.runtime.offset_metadata import OffsetAndMetadata
@@ -78,8 +81,32 @@ class StagedPartition:
             return position
         return OffsetAndMetadata(self.end, f"{position.metadata}{_MARK}{position.offset - self.first},{self.stage}")
 
+    def offset_at(self, timestamp: int) -> int | None:
+        """The offset of the first row at or after a time; None if all rows are before it."""
+        before = 0
+        for path, _ in self.files:
+            with pq.ParquetFile(path) as file:
+                column = file.schema_arrow.get_field_index("timestamp")
+                for number in range(file.metadata.num_row_groups):
+                    group = file.metadata.row_group(number)
+                    known = group.column(column).statistics
+                    if known is not None and known.has_min_max and known.max < timestamp:
+                        before += group.num_rows
+                        continue
+                    times = file.read_row_group(number, columns=["timestamp"]).column(0).to_numpy()
+                    row = int(np.searchsorted(times, timestamp))
+                    before += row
+                    if row < len(times):
+                        return self.first + before
+        return None
+
 
 Staged = Mapping[TopicPartition, StagedPartition]
+
+
+def is_set(committed: OffsetAndMetadata) -> bool:
+    """Whether an offset was set by a tool, such as `penstock reset`: the application starts over, with its history."""
+    return not committed.metadata
 
 
 def history_rows(committed: OffsetAndMetadata) -> tuple[int, str] | None:

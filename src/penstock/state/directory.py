@@ -265,6 +265,12 @@ class StateDirectory:
         return process_id
 
 
+def delete_shared_history(history_dir: str | None, application_id: str) -> None:
+    """Delete the history that an application has staged in a folder of `history.dir`; below its own folder `clean` deletes it."""
+    if history_dir is not None:
+        shutil.rmtree(Path(history_dir) / application_id, ignore_errors=True)
+
+
 def state_dir_here(configured: str | Path) -> Path:
     """The folder of the state on this machine: `PENSTOCK_STATE_DIR`, where a machine of a cluster keeps it elsewhere."""
     return Path(os.environ.get("PENSTOCK_STATE_DIR") or configured)

@@ -15,7 +15,7 @@ from penstock.topology.validation import repartition_partition_counts, source_pa
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+\Z")
 _MAX_TOPIC_LENGTH = 249
 _MAX_LONG = 2**63 - 1
-_DAY_MS = 24 * 60 * 60 * 1000
+DAY_MS = 24 * 60 * 60 * 1000
 
 TOPIC_PREFIX = "topic."
 ADDITIONAL_RETENTION = "windowstore.changelog.additional.retention.ms"
@@ -73,7 +73,7 @@ class VersionedChangelogTopicConfig(ChangelogTopicConfig):
     def properties(self, defaults: Mapping[str, str], additional_retention_ms: int) -> dict[str, str]:
         merged = _merged({"cleanup.policy": "compact"}, defaults, self.configs)
         if "min.compaction.lag.ms" not in self.configs:
-            merged["min.compaction.lag.ms"] = str(min(self.min_compaction_lag_ms + _DAY_MS, _MAX_LONG))
+            merged["min.compaction.lag.ms"] = str(min(self.min_compaction_lag_ms + DAY_MS, _MAX_LONG))
         return merged
 
 
@@ -117,6 +117,15 @@ def validate_topic_name(name: str) -> str:
     return name
 
 
+def topic_defaults(config: Mapping[str, Any]) -> dict[str, str]:
+    """The `topic.` settings of the application, without their prefix."""
+    return {
+        key[len(TOPIC_PREFIX) :]: str(value)
+        for key, value in config.items()
+        if key.startswith(TOPIC_PREFIX) and value is not None
+    }
+
+
 def internal_topics(
     subtopologies: Iterable[Subtopology], partition_counts: Mapping[str, int], config: Mapping[str, Any] | None = None
 ) -> dict[str, InternalTopicConfig]:
@@ -129,12 +138,8 @@ def internal_topics(
     """
     plans = list(subtopologies)
     settings = config or {}
-    defaults = {
-        key[len(TOPIC_PREFIX) :]: str(value)
-        for key, value in settings.items()
-        if key.startswith(TOPIC_PREFIX) and value is not None
-    }
-    additional_retention_ms = int(settings.get(ADDITIONAL_RETENTION, _DAY_MS))
+    defaults = topic_defaults(settings)
+    additional_retention_ms = int(settings.get(ADDITIONAL_RETENTION, DAY_MS))
     counts = {**partition_counts, **repartition_partition_counts(plans, partition_counts)}
     topics: dict[str, InternalTopicConfig] = {}
     for plan in plans:

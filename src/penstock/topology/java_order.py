@@ -55,6 +55,18 @@ def hash_copy_order(names: Iterable[str]) -> list[str]:
     return _iteration_order(unique, max(int(len(unique) / 0.75) + 1, _DEFAULT_CAPACITY))
 
 
+def hash_set_order(groups: Iterable[Iterable[str]]) -> list[list[str]]:
+    """The order of `new HashSet<>(collection)` of sets of names; the hash of a set is the sum of those of its members."""
+    unique = list(dict.fromkeys(tuple(sorted(group)) for group in groups))
+    slots = 1 << (max(int(len(unique) / 0.75) + 1, _DEFAULT_CAPACITY) - 1).bit_length()
+
+    def slot(group: tuple[str, ...]) -> int:
+        code = sum(map(string_hash, group)) & 0xFFFFFFFF
+        return (code ^ code >> 16) & (slots - 1)
+
+    return [list(group) for group in sorted(unique, key=slot)]
+
+
 def _iteration_order(names: Iterable[str], initial_capacity: int) -> list[str]:
     table = _HashTable(1 << (initial_capacity - 1).bit_length())
     for name in dict.fromkeys(names):

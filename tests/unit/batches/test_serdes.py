@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.batches.serdes import deserialize_column, serialize_column
+from penstock.batches.serdes import deserialize_column, serialize_column, serialize_to_arrow
 from penstock.errors import SerializationError
-from penstock.serdes.codecs import deserialize_json, serialize_json
+from penstock.serdes.codecs import deserialize_json, serialize_json, serialize_string
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
@@ -34,6 +34,12 @@ def outcome(call: Any, *arguments: Any) -> Any:
 def test_should_write_json_as_value_by_value(values: list[Any]) -> None:
     expected = outcome(lambda: [serialize_json("topic", value) for value in values])
     assert outcome(lambda: list(serialize_column(serialize_json, "topic", values))) == expected
+
+
+@given(values=st.lists(st.text(max_size=4) | st.none() | st.sampled_from(["\ud800", b"bytes", 1])))
+def test_should_write_text_to_arrow_as_value_by_value(values: list[Any]) -> None:
+    expected = outcome(lambda: [serialize_string("topic", value) for value in values])
+    assert outcome(lambda: list(serialize_to_arrow(serialize_string, "topic", values))) == expected
 
 
 @pytest.mark.parametrize("value", [{1: 2}, {"a": {1: 2}}, {"a": float("nan")}, {"a": {"b": object()}}, [1], {"a": (1, 2)}])

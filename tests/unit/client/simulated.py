@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from penstock.client.scheduling.bounded_run import InputEnds
 from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.task_manager import Read, Reading
@@ -114,6 +115,7 @@ class Resident:
     generation: int | None = None
     processes: bool = False
     drains: bool = False
+    until: Mapping[TopicPartition, int] | None = None
     close: Callable[[], None] | None = None
     future: Future[Any] = field(default_factory=Future)
     has_begun: bool = False
@@ -272,7 +274,9 @@ class SparkThreads:
         if limits["drains"]:
             self.drained.append(thread)
         generation = int(group_metadata or b"0")
-        return self._ask(Resident(thread, number, dict(tasks), generation, limits["seconds"] > 0, limits["drains"]))
+        return self._ask(
+            Resident(thread, number, dict(tasks), generation, limits["seconds"] > 0, limits["drains"], limits["until"])
+        )
 
     def _ask(self, job: Resident) -> Future[Any]:
         assert job.thread in self.workers, "a job for a thread that is gone"
@@ -348,6 +352,8 @@ class SparkThreads:
         for task in sorted(worker.running):
             for partition, at in worker.tasks[task].items():
                 end = max(at, self._brokers.ends[partition])
+                if job.until is not None and partition.topic not in self._plan.repartition_topics:
+                    end = max(at, min(end, job.until[partition]))
                 if job.drains and (partition.topic not in self._plan.repartition_topics or partition in self._brokers.waiting):
                     continue
                 if end == at:
@@ -402,6 +408,7 @@ class World:
         guarantee: str = "exactly_once_v2",
         plan: Plan | None = None,
         brokers: Brokers | None = None,
+        ends: InputEnds | None = None,
         jobs: SparkThreads | None = None,
         **settings: Any,
     ) -> None:
@@ -426,7 +433,7 @@ class World:
             lambda: self.told.append("running"), lambda: self.told.append("rebalancing"), on_failure=self._failed
         )
         fakes: Any = (self.jobs_of, self.brokers, offsets)
-        self.loop = EventLoop(config, self.plan, *fakes, self.events, executor=self.background)
+        self.loop = EventLoop(config, self.plan, *fakes, self.events, executor=self.background, ends=ends)
         self.loop.member = SimpleNamespace(  # type: ignore[assignment]
             failure=None, is_leader=True, commit=self._commit, request_rejoin=lambda: None
         )

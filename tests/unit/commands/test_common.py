@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from penstock.cli import app
-from penstock.commands.common import read_settings, show_table, streams_config, told_in_one_sentence
+from penstock.commands.common import read_settings, report_errors, show_table, streams_config
 from penstock.errors import BrokerError, ConfigError
 
 
@@ -52,7 +52,7 @@ def test_should_refuse_a_malformed_properties_file(tmp_path: Path) -> None:
         (["status", "-c", "application.id=a"], "missing configuration bootstrap.servers"),
         (["reset", "--to-earliest", "--to-latest"], "choose one of --to-earliest"),
         (["reset", "--by-duration", "soon"], "is not a duration"),
-        (["demo", "nothing"], "there is no demo 'nothing'"),
+        (["demo", "nothing"], "There is no demo 'nothing'"),
     ],
 )
 def test_should_say_what_is_wrong_in_one_sentence(arguments: list[str], message: str) -> None:
@@ -74,7 +74,7 @@ def test_should_refuse_a_port_that_is_in_use() -> None:
         port = server.getsockname()[1]
         result = CliRunner().invoke(app, ["broker", "--port", str(port)])
     assert result.exit_code == 1
-    assert f"port {port} is in use" in result.stderr
+    assert f"Port {port} is in use" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["demo", "broker", "run", "describe", "status", "reset"])
@@ -90,7 +90,7 @@ def test_should_explain_every_command(command: str) -> None:
     ids=["use", "run", "interrupt"],
 )
 def test_should_end_with_a_code_that_tells_why(error: BaseException, code: int) -> None:
-    with pytest.raises(typer.Exit) as ended, told_in_one_sentence():
+    with pytest.raises(typer.Exit) as ended, report_errors():
         raise error
     assert ended.value.exit_code == code
 

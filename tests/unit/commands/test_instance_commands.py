@@ -83,9 +83,9 @@ def test_should_list_the_stores(server: Served) -> None:
     ("arguments", "code", "reason"),
     [
         (("counts", "zzz"), 1, "has no key zzz"),
-        (("nothing",), 1, "there is no store nothing; there are counts, "),
+        (("nothing",), 1, "There is no store nothing. Available: counts, "),
         (("windows",), 2, "give the key whose windows to read"),
-        (("windows", "a", "--to", "soon"), 2, "'soon' is no time"),
+        (("windows", "a", "--to", "soon"), 2, "'soon' is not a time"),
         (("numbers", "seven"), 1, "is not a key of store numbers"),
     ],
 )
@@ -113,7 +113,7 @@ def test_should_ask_for_an_address_and_tell_where_nobody_answers() -> None:
     nowhere = CliRunner().invoke(app, ["top"])
     assert (nowhere.exit_code, "--server HOST:PORT" in nowhere.stderr) == (2, True)
     nobody = CliRunner().invoke(app, ["logs", "--server", "127.0.0.1:9"])
-    assert (nobody.exit_code, "127.0.0.1:9 cannot be asked" in nobody.stderr) == (1, True)
+    assert (nobody.exit_code, "Connecting to the instance at 127.0.0.1:9 failed" in nobody.stderr) == (1, True)
 
 
 def test_should_show_the_log_filtered(server: Served) -> None:

@@ -45,4 +45,4 @@ def test_should_ask_the_usual_brokers_of_this_machine_where_none_are_named() -> 
 def test_should_name_the_serdes_there_are(command: str, option: str) -> None:
     ended = CliRunner().invoke(app, [command, "t", option, "text", *NOBODY])
     assert ended.exit_code == 2
-    assert f"there is no serde 'text' for {option}. Use one of string, json, long," in ended.stderr
+    assert f"There is no serde 'text' for {option}. Use one of string, json, long," in ended.stderr

@@ -41,7 +41,10 @@ def test_should_give_the_keys_of_clients(helper: object, key: str) -> None:
     assert helper("x") == key  # type: ignore[operator]
 
 
-def test_should_refuse_the_streams_protocol_with_a_sentence() -> None:
-    with pytest.raises(ConfigError, match=r"group.protocol = 'streams' is not allowed: expected classic, as the streams"):
-        StreamsConfig({**REQUIRED, StreamsConfig.GROUP_PROTOCOL_CONFIG: "streams"})
-    assert StreamsConfig({**REQUIRED, StreamsConfig.GROUP_PROTOCOL_CONFIG: "CLASSIC"})["group.protocol"] == "classic"
+def test_should_write_records_to_repartition_topics_in_a_streams_group() -> None:
+    streams = {**REQUIRED, StreamsConfig.GROUP_PROTOCOL_CONFIG: "STREAMS"}
+    assert StreamsConfig(streams)["group.protocol"] == "streams"
+    assert StreamsConfig(streams)["repartition.format"] == "records"
+    assert StreamsConfig({**REQUIRED, "group.protocol": "classic"})["repartition.format"] == "blocks"
+    with pytest.raises(ConfigError, match=r"'blocks' is not allowed with group.protocol = streams: members in Java cannot"):
+        StreamsConfig({**streams, "repartition.format": "blocks"})

@@ -92,9 +92,9 @@ def member(never: threading.Event, monkeypatch: pytest.MonkeyPatch) -> GroupMemb
 
 def test_should_give_up_a_commit_and_a_question_that_the_group_does_not_answer(member: GroupMember) -> None:
     partition = TopicPartition("in", 0)
-    with pytest.raises(BrokerError, match="the group app did not answer"):
+    with pytest.raises(BrokerError, match="The group app did not answer"):
         member.commit({partition: OffsetAndMetadata(1, "")}, timeout=0.01, generation=1)
-    with pytest.raises(BrokerError, match="the group app did not answer"):
+    with pytest.raises(BrokerError, match="The group app did not answer"):
         member.committed([partition], timeout=0.01)
 
 

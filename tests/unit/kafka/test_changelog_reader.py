@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -34,8 +35,10 @@ class Fetcher:
         self.expected: list[FetchRange] = []
         self.closed = False
 
-    def fetch(self, ranges: list[FetchRange], headers: bool) -> dict[TopicPartition, RawBatch]:
-        return {TopicPartition(r.topic, r.partition): Read("fetched") for r in ranges}
+    def parts(self, ranges: list[FetchRange], headers: bool) -> Iterator[Any]:
+        (wanted,) = ranges
+        partition = TopicPartition(wanted.topic, wanted.partition)
+        yield {partition: Read("fetched")}, {partition: wanted.end - 1}
 
     def expect(self, next_range: FetchRange) -> None:
         self.expected.append(next_range)
@@ -59,10 +62,10 @@ class Log:
             raise LogUnreadableError("nobody there")
         self.asked.append(wanted)
 
-    def read(self, wanted: FetchRange, until: int) -> RawBatch:
+    def read(self, wanted: FetchRange, until: int) -> tuple[RawBatch, int]:
         if self.fails == "read":
             raise LogUnreadableError("compressed")
-        return Read("log")
+        return Read("log"), wanted.end - 1
 
     def close(self) -> None:
         self.closed = True
@@ -74,7 +77,8 @@ def reader_of(fetcher: Fetcher, *logs: Any) -> ChangelogReader:
 
 
 def way(reader: ChangelogReader, headers: bool = False) -> str:
-    found = reader.fetch(RANGE, 100, headers)
+    found, behind = reader.fetch(RANGE, 100, headers)
+    assert behind == RANGE.end - 1, "as far as it was read"
     assert isinstance(found, Read)
     return found.way
 

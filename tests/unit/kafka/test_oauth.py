@@ -125,7 +125,7 @@ def test_should_read_a_token_from_a_file(tmp_path: Path) -> None:
     given = {**BASE, "sasl.oauthbearer.token.endpoint.url": (tmp_path / "token").as_uri()}
     assert security_settings(given)["oauth_cb"].current().value == held
     (tmp_path / "token").unlink()
-    with pytest.raises(BrokerAccessError, match=f"{tmp_path}/token.*cannot be read"):
+    with pytest.raises(BrokerAccessError, match=f"Reading the token file {tmp_path}/token failed"):
         security_settings(given)["oauth_cb"].current()
 
 

@@ -99,7 +99,7 @@ def test_should_ask_as_librdkafka_does(server: Server) -> None:
         ((200, b"[1]"), "did not answer with JSON"),
         ((200, b"{}"), "without an access_token"),
         ((200, b'{"access_token": 5}'), "without an access_token"),
-        ((200, b'{"access_token": "opaque"}'), r"not a JWT; .*sasl\.oauthbearer\.token\.provider"),
+        ((200, b'{"access_token": "opaque"}'), r"not a JWT. .*sasl\.oauthbearer\.token\.provider"),
         ((200, good(exp=None)), "without an expiry"),
         ((200, good(exp=17)), "it expired at 1970"),
         ((200, good(sub=None)), r"without the claim sub. Set sasl\.oauthbearer\.sub\.claim\.name"),

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from penstock.kafka import record_batches
 from penstock.kafka.record_batches import Aborted, UnreadableBatchError, batch_end, offset_behind, read_batches
 
 Entry = tuple[int, bytes | None, bytes | None]
@@ -52,7 +53,7 @@ def marker(offset: int, producer: int, commits: bool) -> bytes:
 
 
 def read(data: bytes, position: int = 0, aborted: Sequence[Aborted] = ()) -> tuple[list[tuple[Any, ...]], int]:
-    columns, behind = read_batches("log", 3, data, position, aborted)
+    columns, behind, _ = read_batches("log", 3, data, position, aborted)
     assert (columns.topic, columns.partition, columns.headers) == ("log", 3, None)
     assert behind == offset_behind(data, position)
     return list(zip(columns.offsets, columns.timestamps, columns.keys, columns.values, strict=True)), behind
@@ -156,6 +157,17 @@ def test_should_not_unpack_more_than_a_batch_may_be(monkeypatch: pytest.MonkeyPa
         tracemalloc.stop()
 
 
+def test_should_leave_batches_for_later_after_a_number_of_unpacked_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_batches, "MOST_UNPACKED", 3_000)
+    data = b"".join(batch(first, [(1, b"k", bytes(1_000))], compression=GZIP) for first in range(10))
+    found, position = [], 2
+    while position < 10:
+        columns, position, size = read_batches("log", 3, data, position)
+        assert 1_000 <= size < 5_000
+        found.append(list(columns.offsets))
+    assert found == [[2, 3, 4], [5, 6, 7], [8, 9]]
+
+
 @pytest.mark.parametrize("offsets", [[0, -1, 2], [0, 0, 1], [0, 2, 1, 3]])
 def test_should_refuse_records_that_are_not_in_the_order_of_their_offsets(offsets: list[int]) -> None:
     data = batch(0, [(number, b"k", b"v") for number in range(len(offsets))], offsets=offsets)
@@ -169,7 +181,7 @@ def test_should_never_read_outside_of_what_it_was_given(data: st.DataObject) -> 
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     try:
-        columns, _ = read_batches("log", 0, bytes(raw), 0)
+        columns = read_batches("log", 0, bytes(raw), 0).columns
     except UnreadableBatchError:
         return
     assert len(columns.keys) == len(columns.values) == len(columns.timestamps) == len(columns.offsets)

@@ -89,7 +89,7 @@ def test_should_take_what_providers_return(given: Any, token: Token, clock: Cloc
         (("s3cret", 1_000_060, 5), "principal must be text"),
         (("s3cret", 1_000_060, "", ["a"]), "mapping of names"),
         (("s3cret", 1_000_060, "", {"a-b": "c"}), "must have letters only"),
-        (("s3cret", 1_000_060, "", {"auth": "c"}), "not auth"),
+        (("s3cret", 1_000_060, "", {"auth": "c"}), "not be auth"),
         (("s3cret", 1_000_060, "", {"a": "\x01"}), "ASCII text"),
     ],
 )

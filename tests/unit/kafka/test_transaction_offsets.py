@@ -34,7 +34,7 @@ def producer() -> Iterator[Producer]:
 def forget() -> Iterator[None]:
     yield
     transaction_offsets._library.cache_clear()
-    transaction_offsets._tell_fallback.cache_clear()
+    transaction_offsets._warn_fallback.cache_clear()
 
 
 class Recorded(Producer):  # type: ignore[misc]  # confluent-kafka's classes have no types here

@@ -194,8 +194,10 @@ class Brokers:
             found[partition] = RawBatch.of(r.topic, r.partition, records)
         return found
 
-    def parts(self, ranges: Sequence[FetchRange]) -> Iterator[tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, int]]]:
-        yield self.fetch(ranges), {TopicPartition(r.topic, r.partition): r.end for r in ranges}
+    def parts(
+        self, ranges: Sequence[FetchRange], headers: bool = True
+    ) -> Iterator[tuple[dict[TopicPartition, RawBatch], dict[TopicPartition, int]]]:
+        yield self.fetch(ranges, headers), {TopicPartition(r.topic, r.partition): r.end for r in ranges}
 
     def expect(self, next_range: FetchRange) -> None: ...
 

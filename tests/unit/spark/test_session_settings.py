@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_should_know_what_spark_submit_will_find(tmp_path: Path, monkeypatch: py
     }
     other = tmp_path / "other.conf"
     other.write_text("spark.only this\n")
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--properties-file {other} pyspark-shell")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--properties-file {shlex.quote(str(other))} pyspark-shell")
     assert settings_elsewhere(frozenset()) == {"spark.only": "this"}
 
 

@@ -32,11 +32,13 @@ def mode(folder: Path) -> int:
 
 
 def give_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a folder somebody else's, or us somebody else."""
-    if os.geteuid() == 0:
+    """Make a folder somebody else's, or us somebody else who has the folders above it."""
+    user, real = os.geteuid(), folders._owner
+    if user == 0:
         os.chown(folder, STRANGER, STRANGER)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+        monkeypatch.setattr(folders, "_owner", lambda path: STRANGER if real(path) == user else real(path))
 
 
 def belongs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,25 @@ def member_tags(config: StreamsConfig) -> dict[str, str]:
     return config.client_tags | ({RACK_TAG: str(rack)} if rack else {})
 
 
+_OF_THE_GROUP = {
+    "num.standby.replicas": "streams.num.standby.replicas",
+    "session.timeout.ms": "streams.session.timeout.ms",
+    "heartbeat.interval.ms": "streams.heartbeat.interval.ms",
+    **dict.fromkeys(
+        ("acceptable.recovery.lag", "max.warmup.replicas", "probing.rebalance.interval.ms", "task.assignor.class", _STRATEGY)
+    ),
+}
+
+
+def warn_of_settings_of_the_group(config: StreamsConfig) -> None:
+    """Warn of settings that have no effect in a streams group, where the brokers assign tasks."""
+    given = config.originals
+    for key, group_key in _OF_THE_GROUP.items():
+        if any(name in given for name in (key, f"consumer.{key}", f"main.consumer.{key}")):
+            instead = f"set {group_key} for the group with kafka-configs.sh" if group_key else "the brokers' assignor decides"
+            _log.warning("%s has no effect with group.protocol = streams: %s", key, instead)
+
+
 class GroupAssignor:
     """Assigns the tasks of a plan to the instances of the group. Called on the group's leader."""
 

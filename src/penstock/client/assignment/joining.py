@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
+
+from penstock.clock import monotonic
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +25,6 @@ def wait_to_join(
     except Exception as exc:  # noqa: BLE001 - joining reports a lasting error
         _log.debug("Describing the group failed: %s", exc)
         waits = False
-    deadline = time.monotonic() + longest_seconds
-    while waits and not can_work() and time.monotonic() < deadline and not ended.wait(_LOOK_EVERY):
+    deadline = monotonic() + longest_seconds
+    while waits and not can_work() and monotonic() < deadline and not ended.wait(_LOOK_EVERY):
         pass

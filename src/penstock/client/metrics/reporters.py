@@ -12,10 +12,10 @@ import importlib
 import inspect
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from penstock.clock import monotonic
 from penstock.errors import ConfigError, StreamsError
 from penstock.metrics.registry import Metric, MetricName
 
@@ -130,24 +130,24 @@ class Reporters:
     def _run(self) -> None:
         while not self._stop.wait(_EVERY):
             self.look()
-        self._tell_guarded("close")
+        self._notify_guarded("close")
 
     def look(self) -> None:
         """Notify the reporters of new and removed metrics."""
         now = self._read()
         for name in [name for name in self._known if name not in now]:
-            self._tell_guarded("metric_removal", self._known.pop(name))
+            self._notify_guarded("metric_removal", self._known.pop(name))
         for name in now:
             if name not in self._known:
                 self._known[name] = self._metric(name)
-                self._tell_guarded("metric_change", self._known[name])
+                self._notify_guarded("metric_change", self._known[name])
 
     def _metric(self, name: MetricName) -> KafkaMetric:
         return KafkaMetric(name, self._value)
 
     def _value(self, name: MetricName) -> Any:
         """Return a metric's value. A snapshot is reused for 0.2 s, because reporters read many values at a time."""
-        now = time.monotonic()
+        now = monotonic()
         if now - self._read_at > _FRESH:
             self._values, self._read_at = self._read(), now
         found = self._values.get(name)
@@ -160,7 +160,7 @@ class Reporters:
             except Exception as exc:
                 raise StreamsError(f"{_KEY}: {what} of {type(reporter).__name__} failed: {exc!r}") from exc
 
-    def _tell_guarded(self, what: str, *arguments: Any) -> None:
+    def _notify_guarded(self, what: str, *arguments: Any) -> None:
         for reporter in self._reporters:
             try:
                 getattr(reporter, what, _nothing)(*arguments)

@@ -16,8 +16,8 @@ from starlette.exceptions import HTTPException
 
 from penstock.client.web.guard import Guard
 from penstock.client.web.headers import SafeHeaders
+from penstock.client.web.read_pools import ReadPool
 from penstock.client.web.responses import failed, metrics_route, refused
-from penstock.client.web.rooms import Room
 from penstock.client.web.server import QueryServer, listen
 from penstock.errors import ConfigError
 from penstock.peers.addresses import is_loopback
@@ -35,8 +35,8 @@ class MetricsServer:
         tls = server_tls(config)
         confidential = tls is not None or config["application.server.plaintext.allowed"]
         self._socket = _bind(host, config["metrics.port"], token, confidential)
-        self._room = Room("metrics", 2, 2)
-        app = Starlette(routes=[metrics_route(self._room, text)], exception_handlers={HTTPException: refused, 500: failed})
+        self._pool = ReadPool("metrics", 2, 2)
+        app = Starlette(routes=[metrics_route(self._pool, text)], exception_handlers={HTTPException: refused, 500: failed})
         context = None if tls is None else tls.for_server()
         self._server = QueryServer(self._socket, SafeHeaders(Guard(app, token, host)), context, name=name)
         self._server.start()
@@ -49,7 +49,7 @@ class MetricsServer:
 
     def close(self) -> None:
         self._server.close()
-        self._room.close()
+        self._pool.close()
 
 
 def _bind(host: str, port: int, token: str | None, confidential: bool) -> socket.socket:

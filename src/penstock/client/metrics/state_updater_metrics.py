@@ -61,7 +61,7 @@ class StateUpdaterMetrics:
         self.thread_name = f"{client_id}-StateUpdater-1"
         self._tags = {"thread-id": self.thread_name}
         self._restoring: dict[TopicPartition, RestoreProgress] = {}
-        self._heard_at = 0.0
+        self._updated_at = 0.0
         self._updates: dict[TaskId, Sensor] = {}
         self._active = self._ratio("active-restore-ratio", "restoring active tasks")
         self._standby = self._ratio("standby-update-ratio", "updating standby tasks")
@@ -85,8 +85,8 @@ class StateUpdaterMetrics:
         """Record a step of a restore."""
         now = self._now()
         if self._restoring:
-            self._active.record((now - self._heard_at) * 1000)
-        self._heard_at = now
+            self._active.record((now - self._updated_at) * 1000)
+        self._updated_at = now
         if what not in ("start", "done") and progress.restored:
             self._records.record(progress.restored)
         if what in ("start", "batch"):
@@ -98,8 +98,8 @@ class StateUpdaterMetrics:
         """Record that the application is paused or resumed. Paused time does not count as restoring."""
         now = self._now()
         if self._restoring and paused and not self._paused:
-            self._active.record((now - self._heard_at) * 1000)
-        self._heard_at, self._paused = now, paused
+            self._active.record((now - self._updated_at) * 1000)
+        self._updated_at, self._paused = now, paused
 
     def updated(self, loaded: Loaded) -> None:
         """Record an update of a standby."""

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class QueryMethods(JavaNames):
-    """Query methods over committed state. A read of a partition sees one whole commit, never an open batch."""
+    """Reads committed state only: one commit of a partition as a whole."""
 
     _life: ClientLife
     _queries: Queries | None = None
@@ -55,8 +55,8 @@ class QueryMethods(JavaNames):
             COUNTS = Materialized("counts", str, int)
             streams.store(COUNTS).get("bob")  # int | None
 
-        `StoreQueryParameters` choose more: `partition` reads one partition, and `stale_stores=True` also reads standbys and
-        stores that are being restored.
+        `StoreQueryParameters` have further options: `partition` reads only that one, `stale_stores=True` also reads standbys
+        and restoring tasks.
         """
         return self._reading().store(parameters)
 
@@ -68,7 +68,7 @@ class QueryMethods(JavaNames):
             table = streams.live("counts", limit=10)
             table.stop()
 
-        It reads at most `limit` entries of this instance. A new table of a store stops the previous one.
+        At most `limit` entries of this instance are read. A second table of the same store replaces the first.
         """
         view, seconds = self.store(store), refresh.total_seconds() if isinstance(refresh, timedelta) else refresh
         view.to_html(limit)  # raises an error for invalid arguments here
@@ -83,36 +83,37 @@ class QueryMethods(JavaNames):
         return made
 
     def query(self, request: StateQueryRequest[Any]) -> StateQueryResult[Any]:
-        """Run a query on a store. Each local partition returns its own result.
+        """Run a query on a store. Each partition on this instance answers separately.
 
-        streams.query(StateQueryRequest.in_store("counts").with_query(KeyQuery("alice"))).only_partition_result.result
+        request = StateQueryRequest.in_store("counts").with_query(KeyQuery("alice"))
+        streams.query(request).only_partition_result.result
         """
         return self._reading().query(request)
 
     def query_metadata_for_key(
         self, store_name: str, key: Any, key_serializer: Any = None, partitioner: Partitioner | None = None
     ) -> KeyQueryMetadata:
-        """Return the instance with a key of a store, and those with a standby. Requires `application.server`.
+        """Return the instance that has a key of a store, and those with a standby of it. Needs `application.server`.
 
-        The default serializer is the store's. If records were written with a partitioner, the same partitioner is required.
+        Without `key_serializer` the serializer of the store is used. Pass the `partitioner` of the writers, if they use one.
         """
         queries = self._reading()
         serializer = queries.stores.store(store_name).key_serde if key_serializer is None else key_serializer
         return queries.metadata_for_key(store_name, key, serializer, partitioner)
 
     def streams_metadata_for_store(self, store_name: str) -> list[StreamsMetadata]:
-        """Return the instances with a part of a store."""
+        """Return the instances that have partitions of a store."""
         return self._reading().metadata_for_store(store_name)
 
     def metadata_for_all_streams_clients(self) -> list[StreamsMetadata]:
-        """Return the metadata of all instances."""
+        """Return all instances of the application with their stores and partitions."""
         return self._reading().metadata_for_all()
 
     def store_dataframe(self, store_name: str) -> Any:
-        """Return the committed state of a store as a Spark DataFrame. Each action reads it again, where it is stored.
+        """Return the committed state of a store as a Spark DataFrame. Each action reads the current state.
 
-        Its columns are `key`, `value` and, depending on the store, `timestamp`, `window_start` and `window_end`. Filters on
-        keys and window starts are pushed down to the store.
+        Its columns are `key`, `value` and, if the store has them, `timestamp`, `window_start` and `window_end`. Filters on keys
+        and on the start of windows are applied in the store.
         """
         self._reading()
         assert self._tables is not None

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
+from penstock.clock import monotonic
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_lines import tell_again
 from penstock.spark.driver.state_updaters import HERE, StateUpdaters
@@ -59,10 +59,10 @@ class _Host:
     loaded: dict[TaskId, dict[TopicPartition, Loaded]] = field(default_factory=dict)
 
     def ask(self, tasks: Sequence[TaskId], version: int, answer: Future[UpdateAnswer]) -> None:
-        self.tasks, self.version, self.answer, self.asked_at = tasks, version, answer, time.monotonic()
+        self.tasks, self.version, self.answer, self.asked_at = tasks, version, answer, monotonic()
 
     def is_due(self, version: int, every: float) -> bool:
-        return self.answer is None and (self.version != version or time.monotonic() >= self.asked_at + every)
+        return self.answer is None and (self.version != version or monotonic() >= self.asked_at + every)
 
     def has_answered(self) -> bool:
         return self.answer is not None and self.answer.done()
@@ -215,18 +215,18 @@ class LocalReplicas:
                     self._changed.wait(self._rest(paused))
 
     def look(self) -> None:
-        """Read the answers of the hosts and send the requests that are due. The thread calls this in a loop."""
+        """Process the hosts' answers, and send requests that are due. The thread calls this repeatedly."""
         with self._changed:
             wanted, version, paused = dict(self._wanted), self._version, self._paused
         try:
             self._take_answers()
             self._ask(wanted, version, paused)
-        except Exception as exc:  # noqa: BLE001 - a lost executor raises one of many exceptions; standbys are not urgent
+        except Exception as exc:  # noqa: BLE001 - a lost executor raises one of many exceptions; copies are not urgent
             _log.warning("Updating standbys failed: %s", str(exc).partition("\n")[0])
 
     def _rest(self, paused: bool) -> float:
         """Return the seconds until the next request is due."""
-        every, now = self._every(paused), time.monotonic()
+        every, now = self._every(paused), monotonic()
         due = [host.asked_at + (every if host.answer is None else _JOB_SECONDS) for host in self._hosts.values()]
         return max(0.0, min(due, default=now + _NOTHING_TO_DO) - now)
 
@@ -275,7 +275,7 @@ class LocalReplicas:
                     self._has_let_go(name, host.tasks)
                     if not host.tasks:
                         del self._hosts[name]
-            elif host.answer is not None and time.monotonic() > host.asked_at + _JOB_SECONDS:
+            elif host.answer is not None and monotonic() > host.asked_at + _JOB_SECONDS:
                 _log.warning("Standbys on %s do not answer", name or "this machine")
                 self._lose(name, host.tasks)  # opening their tasks may have to wait for file locks
         if heard:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,11 +16,13 @@ from penstock.client.assignment.group_assignment import settings_of
 from penstock.client.metadata import TaskMetadata
 from penstock.client.replicas.local_replicas import LocalReplicas, StandbyEvents, hosts_of
 from penstock.client.scheduling.placement import KnownState, Placement, keep_bound, place
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.membership import GroupMember, Membership
+from penstock.kafka.group_client import GroupClient
+from penstock.kafka.membership import Membership
 from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.plan import Plan, StateBound
 from penstock.spark.worker.standby_worker import stored_offsets
@@ -33,7 +34,7 @@ _log = logging.getLogger(__name__)
 # most half of this number is left.
 _RESTORE_ASIDE = 10_000
 # Intervals of checks for open transactions and of their log message.
-_UNDECIDED_EVERY, _TOLD_EVERY = 0.1, 10.0
+_UNDECIDED_EVERY, _LOG_EVERY = 0.1, 10.0
 # The assumed size of an unknown changelog: a host without a copy is never near its end.
 _UNKNOWN = 1 << 40
 # This number of records is replayed at once.
@@ -61,10 +62,10 @@ class StateReplicas:
         Spark job.
         """
         self._expected: frozenset[TaskId] = frozenset()
-        self._told_ready: frozenset[TaskId] = frozenset()
+        self._reported_ready: frozenset[TaskId] = frozenset()
         self._missing = math.inf
         self._looked_at = self._told_at = -math.inf
-        self.member: GroupMember | None = None
+        self.member: GroupClient | None = None
         self.directory: StateDirectory | None = None
         self.restoring: set[TaskId] = set()
         self._taken_back: set[TaskId] = set()
@@ -86,7 +87,7 @@ class StateReplicas:
     ) -> tuple[tuple[TaskId, ...], tuple[TaskId, ...], dict[TaskId, int]]:
         """Return this instance's tasks, its standbys and warm-ups, and the changelog positions of its state."""
         offsets, wanted, runs = self.standbys.offsets(), self.standbys.wanted, set(running)
-        self._told_ready = frozenset(filter(self._has_caught_up, wanted))
+        self._reported_ready = frozenset(filter(self._has_caught_up, wanted))
         tasks = self._plan.tasks()
         active = dict.fromkeys(self._known(membership.tasks if membership is not None else ()))
         known: dict[TaskId, int] = {}
@@ -103,7 +104,7 @@ class StateReplicas:
         The leader did not know of copies that have caught up since then.
         """
         asked = [task for task in self._known(membership.copies) if self._plan.is_stateful(task)]
-        self._expected = frozenset(task for task in asked if task not in self._told_ready)
+        self._expected = frozenset(task for task in asked if task not in self._reported_ready)
 
     def _known(self, tasks: Iterable[TaskId]) -> list[TaskId]:
         return [task for task in tasks if task in self._plan.task_set]
@@ -157,7 +158,7 @@ class StateReplicas:
         changelogs.
         """
         found = [task for task in self.restoring if self._is_back(task)]
-        now = time.monotonic()
+        now = monotonic()
         if not found or now - self._looked_at < _UNDECIDED_EVERY:
             return []
         self._looked_at = now
@@ -194,8 +195,8 @@ class StateReplicas:
         ends = self._admin.log_ends(owners, False)
         stable = self._admin.log_ends(owners, True)
         hidden = {p: at for p, at in stable.items() if at < ends[p]}
-        now = time.monotonic()
-        if hidden and now - self._told_at > _TOLD_EVERY:
+        now = monotonic()
+        if hidden and now - self._told_at > _LOG_EVERY:
             self._told_at = now
             told = ", ".join(f"{partition} at offset {at}" for partition, at in hidden.items())
             _log.warning(

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.client.reset.topic_owners import TopicOwners, local_applications, local_stores, topic_owners
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError, ConfigError, StreamsError
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.groups import Groups, MemberStatus
-from penstock.state.directory import StateDirectory
+from penstock.state.directory import StateDirectory, delete_shared_history
 
 _DELETION_SECONDS = 60.0
 
@@ -100,6 +101,7 @@ def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Grou
         group_write = config["allow.os.group.write.access"]
         directory = StateDirectory(config["state.dir"], plan.application_id, allow_group_write=group_write)
         directory.clean()
+        delete_shared_history(config["history.dir"], plan.application_id)
         directory.close()
 
 
@@ -133,9 +135,9 @@ def _wait_until_gone(admin: Admin, topics: Iterable[str]) -> None:
     """Wait until topics are deleted. Brokers delete in the background, and an application that starts meanwhile would use
     them.
     """
-    deadline = time.monotonic() + _DELETION_SECONDS
+    deadline = monotonic() + _DELETION_SECONDS
     while left := set(topics) & set(admin.partition_counts()):
-        if time.monotonic() > deadline:
+        if monotonic() > deadline:
             raise BrokerError(
                 f"The topics {', '.join(sorted(left))} are not deleted after {_DELETION_SECONDS:.0f} s. Check the brokers"
             )

@@ -8,16 +8,17 @@ its generation: another member may have changed offsets that were read under an 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.client.scheduling.event_queue import EventQueue
 from penstock.client.scheduling.rebalance_pause import RebalancePause
 from penstock.client.scheduling.task_manager import TaskManager
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.membership import GroupMember, Membership, Stopped
+from penstock.kafka.group_client import GroupClient, Stopped
+from penstock.kafka.membership import Membership
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 
@@ -39,7 +40,7 @@ class Assignments:
         self._tasks = tasks
         self._not_processing = not_processing
         self.lock = queue.lock
-        self.member: GroupMember | None = None
+        self.member: GroupClient | None = None
         self.membership: Membership | None = None
         """The generation in which this instance may work, None if there is none."""
         self.claimed: Membership | None = None
@@ -85,7 +86,7 @@ class Assignments:
             self._elsewhere = {**self._elsewhere, **dict.fromkeys(theirs, self._number)}
             self.membership = self.claimed = self.last = membership
             self._pause.end()
-            self._probe_at = time.monotonic() + self._probing_seconds if membership.probing else None
+            self._probe_at = monotonic() + self._probing_seconds if membership.probing else None
             self.lock.notify_all()
 
     # -- for the event loop ----------------------------------------------------------------------------------------
@@ -142,5 +143,5 @@ class Assignments:
     def probe_in_time(self) -> None:
         """Request a probing rebalance if it is due and this instance leads the group."""
         at = self._probe_at
-        if at is not None and time.monotonic() > at and self.member is not None and self.member.is_leader:
+        if at is not None and monotonic() > at and self.member is not None and self.member.is_leader:
             self.probe()

@@ -16,7 +16,6 @@ A restart begins with the committed offsets, like any start, so nothing about a 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from penstock.client.scheduling.event_queue import Background
 from penstock.client.scheduling.failures import is_transient
 from penstock.client.scheduling.run_state import RunState
 from penstock.client.scheduling.task_manager import TaskManager
+from penstock.clock import monotonic
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 
@@ -86,9 +86,10 @@ class BoundedRun:
         self._began = self._last = 0.0
         self._progress = BoundedProgress(0, 0, 0.0)
         self._reads_history = bool(tasks.offsets.staged)
+        self._is_in_order = self._reads_history and bool(tasks.plan.repartition_topics)
         self.on_history_read: Callable[[], None] = lambda: None
         """Called when this instance has read all history, of all partitions."""
-        if self._reads_history and tasks.plan.repartition_topics:
+        if self._is_in_order:
             tasks.spread.hold(_IN_ORDER, spread=False)
         elif ends is not None:
             tasks.spread.hold(_WIDE, spread=True)
@@ -153,11 +154,19 @@ class BoundedRun:
         own = {p: at for p, at in known.items() if p in staged}
         if not self._tasks.are_running or any(at < staged[p].end for p, at in own.items()):
             return
+        if self._is_in_order:
+            self._is_in_order = False
+            self._go_wide_or_free()
         if len(own) == len(staged):
             self._reads_history = False
-            self._tasks.spread.let_go()
             _log.info("history is read to its end: %s", ", ".join(sorted({partition.topic for partition in staged})))
             self.on_history_read()
+
+    def _go_wide_or_free(self) -> None:
+        if self.is_active:
+            self._tasks.spread.hold(_WIDE, spread=True)
+        elif not self._is_in_order:
+            self._tasks.spread.let_go()
 
     def _positions(self) -> dict[TopicPartition, int]:
         """The positions that are committed; one in history lies before the offset from which on its topic is read."""
@@ -203,15 +212,14 @@ class BoundedRun:
         _log.info("the backfill is complete: %d records in %.1f s", self._progress.done, self._progress.seconds)
         if ends.then_live:
             self._ends = None
-            if not self._reads_history:
-                self._tasks.spread.let_go()
+            self._go_wide_or_free()
             for thread in self._tasks.threads.values():
                 thread.is_idle = False
         ends.on_done()
 
     def _note_progress(self, committed: Mapping[TopicPartition, int]) -> None:
         assert self._ends is not None
-        now = time.monotonic()
+        now = monotonic()
         if not self._firsts and committed:
             self._began = now
         if now - self._last < 0.1:

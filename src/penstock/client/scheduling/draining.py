@@ -12,13 +12,13 @@ Spark job.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 
 from penstock.client.scheduling.event_queue import Background
 from penstock.client.scheduling.run_state import RunPhase, RunState
 from penstock.client.scheduling.task_manager import TaskManager
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
@@ -50,7 +50,7 @@ class Draining:
 
     def begin(self, seconds: float | None) -> None:
         """Start draining, for at most `seconds`. Initially all repartition partitions count as unread."""
-        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._deadline = None if seconds is None else monotonic() + seconds
         self._unread = self._next_offsets()
 
     def look(self, *, shares_work: bool) -> None:
@@ -60,7 +60,7 @@ class Draining:
             self._stop({})  # the other members read them
         elif not self._run.may_process or not self._tasks.are_running:
             self._stop(self._unread)  # a thread failed, or the group rebalances
-        elif self._deadline is not None and time.monotonic() >= self._deadline:
+        elif self._deadline is not None and monotonic() >= self._deadline:
             self._stop(self._unread)
         elif self._asking is None and not any(thread.job is not None or thread.has_unread for thread in threads):
             self._asking = self._background.submit(self._admin.reachable_ends, list(self._next_offsets()), False)

@@ -38,7 +38,8 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError, StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.membership import GroupMember, Membership, Stopped
+from penstock.kafka.group_client import GroupClient, Stopped
+from penstock.kafka.membership import Membership
 from penstock.spark.driver.spark_threads import SparkThreads
 from penstock.spark.messages import Failure
 from penstock.spark.plan import Plan
@@ -192,7 +193,7 @@ class EventLoop:
 
         def doubt() -> None:
             for thread in self.tasks.threads.values():
-                thread.is_doubted = True
+                thread.needs_check = True
 
         self.queue.put(doubt)
 
@@ -208,12 +209,12 @@ class EventLoop:
     # -- values --------------------------------------------------------------------------------------------------------
 
     @property
-    def member(self) -> GroupMember | None:
+    def member(self) -> GroupClient | None:
         """The group member of this instance, None before it is made."""
         return self.assignments.member
 
     @member.setter
-    def member(self, member: GroupMember) -> None:
+    def member(self, member: GroupClient) -> None:
         self.assignments.member = member
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -93,7 +92,7 @@ class Housekeeping:
             self._background.do("places", jobs.better_places, self._take_places)
         if not jobs.updaters.is_local and not jobs.is_elastic and is_time("slots", _SLOTS_EVERY):
             self._background.do("slots", jobs.slots, self._events.on_slots)
-        now = time.monotonic()
+        now = monotonic()
         late = [t.index for t in self._tasks.threads.values() if t.job is not None and now - t.job.started > _LOOK_EVERY]
         if (late or jobs.waits.seconds) and is_time("look", _LOOK_EVERY):
             names = [jobs.workers[index].name for index in late if index in jobs.workers]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from penstock.client.scheduling.run_state import RunState
 from penstock.client.scheduling.supervised_thread import SupervisedThread
 from penstock.client.scheduling.task_manager import TaskManager
 from penstock.client.scheduling.thread_supervisor import ThreadSupervisor
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
@@ -54,7 +54,7 @@ class IdlePolling:
 
     def look(self) -> None:
         """Ask for the ends of idle threads' logs if it is time."""
-        if self._asking is not None or not self._run.may_process or time.monotonic() < self._rests_until:
+        if self._asking is not None or not self._run.may_process or monotonic() < self._rests_until:
             return
         threads = self._supervisor.idle_threads()
         if not threads:
@@ -74,7 +74,7 @@ class IdlePolling:
             ends = future.result(0)
             self._backoff.went_well()
         except Exception as exc:
-            self._rests_until = time.monotonic() + self._backoff.failed()
+            self._rests_until = monotonic() + self._backoff.failed()
             if not is_transient(exc) or self._backoff.failing_seconds > self._timeout:
                 raise
             _log.warning("Reading the ends of logs failed. Trying again: %s", exc)

@@ -16,7 +16,6 @@ open. Then it opens each of its tasks as soon as no other thread holds it, resto
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -62,7 +61,7 @@ class Job:
     drains: bool = False
     """True if it reads only repartition topics."""
     is_bounded: bool = False
-    """True if it reads up to the ends of a backfill."""
+    """True if it reads only up to the ends of a backfill."""
     started: float = field(default_factory=monotonic)
     is_called_back: bool = False
     has_reported: bool = False
@@ -99,10 +98,10 @@ class SupervisedThread:
         """True if it must read repartition partitions before the instance stops."""
         self.poll_at = 0.0
         """The next time to check for records for this idle thread."""
-        self.free_since = time.monotonic()
+        self.free_since = monotonic()
         self.is_parked = False
         """True if it has no worker and needs none, because it has no tasks."""
-        self.is_doubted = False
+        self.needs_check = False
         """True if its worker may have died: it is checked before anything else."""
         self.goes_to: str | None = None
         """The executor to which the thread moves when it has no open tasks."""
@@ -170,7 +169,7 @@ class SupervisedThread:
     def forget(self) -> None:
         """Record that the worker has nothing open."""
         self.job, self.holds, self.running, self.restoring = None, frozenset(), frozenset(), {}
-        self.is_doubted = self.is_idle = self.gives_way = self.is_parked = False
+        self.needs_check = self.is_idle = self.gives_way = self.is_parked = False
         self.error = None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from penstock.client.scheduling.supervised_thread import SupervisedThread, Threa
 from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.client.scheduling.task_spread import TaskSpread
 from penstock.client.scheduling.task_table import HELD, TaskRow, TaskState
+from penstock.clock import monotonic
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
@@ -86,7 +86,7 @@ class TaskManager:
         self._by_thread: tuple[dict[TaskId, int], dict[int, list[TaskId]]] = ({}, {})
         self._number = 0
         self._begun: dict[tuple[TaskId, str], RestoreProgress] = {}
-        self._told_hidden: dict[TopicPartition, float] = {}
+        self._hidden_logged_at: dict[TopicPartition, float] = {}
         self._placed_at = 0.0
         self._followed: tuple[object, ...] = ()
         """What the last look at the load has decided by."""
@@ -349,7 +349,7 @@ class TaskManager:
 
     def follow_load(self) -> None:
         """Move tasks if the load requires it. Called often."""
-        over_hosts, now = self.is_over_hosts, time.monotonic()
+        over_hosts, now = self.is_over_hosts, monotonic()
         # On several hosts changelog ends are read, and copies catch up slowly.
         if (
             not self._owners
@@ -434,7 +434,7 @@ class TaskManager:
             thread.running = frozenset(report.opened)
             self._opened(thread)
         thread.restoring = {progress.partition: progress for progress in report.restoring}
-        self._tell_restored(report)
+        self._report_restored(report)
         for task in thread.holds:
             found = self._tasks.get(task)
             if found is None:
@@ -498,7 +498,7 @@ class TaskManager:
         """Free the tasks of a thread that has nothing open any more."""
         self._closed([task for task, found in self._tasks.items() if found.holder == thread and found.state is _S.CLOSING])
 
-    def _tell_restored(self, report: ThreadReport) -> None:
+    def _report_restored(self, report: ThreadReport) -> None:
         for what, all_progress in (("batch", report.restoring), ("end", report.restored)):
             for progress in all_progress:
                 store = progress.task_id, progress.store
@@ -509,10 +509,13 @@ class TaskManager:
                     self._begun[store] = progress
                 else:
                     self._begun.pop(store, None)
-        now = time.monotonic()
+        now = monotonic()
         for progress in report.restoring:
-            if progress.hidden_from is not None and now - self._told_hidden.get(progress.partition, -math.inf) > _HIDDEN_EVERY:
-                self._told_hidden[progress.partition] = now
+            if (
+                progress.hidden_from is not None
+                and now - self._hidden_logged_at.get(progress.partition, -math.inf) > _HIDDEN_EVERY
+            ):
+                self._hidden_logged_at[progress.partition] = now
                 _log.warning(
                     "Task %s: store %s waits for an open transaction on its changelog %s at offset %d. Records up to "
                     "offset %d may have been committed after it. It ends when its producer is fenced, or at its timeout "

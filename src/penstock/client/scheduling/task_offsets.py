@@ -12,7 +12,7 @@ from penstock.kafka.admin import Admin
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.messages import TaskStart
 from penstock.spark.plan import Plan
-from penstock.spark.staged_history import Staged, history_rows
+from penstock.spark.staged_history import Staged, history_rows, is_set
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.offset_reset import AutoOffsetReset
 
@@ -54,6 +54,7 @@ class TaskOffsets:
         inputs = {task: self.plan.inputs(task) for task in tasks}
         partitions = [partition for some in inputs.values() for partition in some]
         committed = dict(self.read_committed(partitions)) if partitions else {}
+        committed = {p: some for p, some in committed.items() if not (p in self.staged and is_set(some))}
         self._check_histories(committed)
         self._warn_of_forgotten(partitions, committed)
         self._fit(committed)
@@ -93,7 +94,10 @@ class TaskOffsets:
                 )
 
     def _fit(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Check committed offsets against their logs. The reset policy replaces those outside."""
+        """Check committed offsets against their logs. The reset policy replaces those outside.
+
+        A position in history is not checked: the topic is checked when it takes over.
+        """
         lost = {}
         asked = [partition for partition, some in committed.items() if history_rows(some) is None]
         for partition, log in self.admin.log_bounds(asked, False, reachable=True).items() if asked else ():

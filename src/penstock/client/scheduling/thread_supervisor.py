@@ -12,7 +12,6 @@ results are callbacks in the event queue.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -27,7 +26,7 @@ from penstock.client.scheduling.run_state import RunPhase, RunState
 from penstock.client.scheduling.supervised_thread import Job, SupervisedThread, ThreadPhase
 from penstock.client.scheduling.task_manager import TaskManager
 from penstock.client.scheduling.thread_roster import ThreadRoster
-from penstock.clock import SystemClock
+from penstock.clock import SystemClock, monotonic, wall_time
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
@@ -43,7 +42,7 @@ _log = logging.getLogger(__name__)
 _LONGEST, _GIVE_WAY_AFTER, _IDLE_SECONDS = 30.0, 2.0, 5.0
 # A draining thread ends sooner: brokers report the end of a partition within 100 ms.
 _DRAINED_AFTER = 0.3
-# A thread in a backfill also ends sooner: the backfill is over when no thread is in its Spark task.
+# So does a backfilling thread: a backfill is complete only when no thread is resident.
 _BOUNDED_IDLE = 1.0
 # The delay of the first report, which has the open tasks, and the interval of later ones.
 _FIRST_REPORT, _REPORT_EVERY = 0.05, 1.0
@@ -130,7 +129,7 @@ class ThreadSupervisor:
             self._roster.move(thread, thread.goes_to)
         elif self._has_work(thread, wanted):
             self._process(thread, wanted)
-        elif wanted != thread.holds or thread.is_doubted or self._needs_sign_of_life(thread):
+        elif wanted != thread.holds or thread.needs_check or self._needs_sign_of_life(thread):
             self._submit(thread, wanted, -1, processes=False)
 
     def _is_spare(self, thread: SupervisedThread) -> bool:
@@ -187,7 +186,7 @@ class ThreadSupervisor:
     ) -> None:
         self._number += 1
         self._tasks.opening(thread, wanted)
-        thread.is_doubted = thread.is_idle = thread.gives_way = thread.has_unread = False
+        thread.needs_check = thread.is_idle = thread.gives_way = thread.has_unread = False
         drains = processes and self._run.is_draining
         until = self._bounded.of_tasks(wanted) if processes else None
         job = thread.job = Job(self._number, wanted, generation, processes, drains, until is not None)
@@ -215,11 +214,11 @@ class ThreadSupervisor:
             return True
         if thread.holds or self._tasks.wanted(thread):
             return False
-        waited = time.monotonic() - thread.free_since
+        waited = monotonic() - thread.free_since
         return waited > OTHERS_FIRST or all(self._tasks.is_ready(task) for task in self._tasks.owners)
 
     def _needs_sign_of_life(self, thread: SupervisedThread) -> bool:
-        return bool(thread.holds) and time.monotonic() - self._jobs.workers[thread.index].last_used > _ALIVE_EVERY
+        return bool(thread.holds) and monotonic() - self._jobs.workers[thread.index].last_used > _ALIVE_EVERY
 
     def _update_phase(self, thread: SupervisedThread) -> None:
         if thread.update_phase(self._tasks.wanted(thread)):
@@ -228,7 +227,7 @@ class ThreadSupervisor:
     # -- while a residency runs ----------------------------------------------------------------------------------------
 
     def _look_after(self, thread: SupervisedThread, job: Job) -> None:
-        now = time.monotonic()
+        now = monotonic()
         if not job.is_called_back and job.processes and self.is_wanted_back(thread, job):
             job.is_called_back = True
             self._background.submit(self._jobs.call_back, thread.index, job.number)
@@ -250,7 +249,7 @@ class ThreadSupervisor:
         """Return True if a thread has something else to do, or must move."""
         if thread.on_left is not None or thread.goes_to is not None or thread.error is not None:
             return True
-        if thread.is_doubted or thread.ends or thread.gives_way:
+        if thread.needs_check or thread.ends or thread.gives_way:
             return True
         membership = self._assignments.membership
         if not self._run.may_process or membership is None or membership.generation != job.generation:
@@ -292,7 +291,7 @@ class ThreadSupervisor:
         if thread.job is job:
             job.has_reported = job.has_reported or report.held is not None
             if report.iterations != job.iterations:
-                job.iterations, job.moved_at = report.iterations, time.monotonic()
+                job.iterations, job.moved_at = report.iterations, monotonic()
             self.guarded(thread, partial(self._take_report, thread, report))
 
     def _take_report(self, thread: SupervisedThread, report: ThreadReport) -> None:
@@ -303,7 +302,7 @@ class ThreadSupervisor:
         self._update_phase(thread)
 
     def _take_batch(self, thread: SupervisedThread, batch: BatchReport) -> None:
-        now = time.monotonic() - (time.time() - batch.at)
+        now = monotonic() - (wall_time() - batch.at)
         spread = self._tasks.spread
         spread.batch_done(now - batch.took, now, work=batch.work_seconds, records=batch.records, left=batch.waiting)
         if batch.processed and batch.seconds.get("process", 0.0) / batch.processed > _SLOW_RECORD:
@@ -351,7 +350,7 @@ class ThreadSupervisor:
             if not self._is_gone(thread, error):
                 self._tasks.release(thread.index)  # a worker that fails has nothing open
             raise error
-        thread.job, thread.free_since = None, time.monotonic()
+        thread.job, thread.free_since = None, monotonic()
         if not thread.ends:
             if thread.phase is ThreadPhase.CREATED:
                 self._tasks.release(thread.index)
@@ -455,7 +454,7 @@ class ThreadSupervisor:
     @property
     def rests(self) -> bool:
         """True before a failed reading of offsets may be repeated."""
-        return time.monotonic() < self._rests_until
+        return monotonic() < self._rests_until
 
     def went_well(self) -> None:
         """Record that offsets were read."""
@@ -466,7 +465,7 @@ class ThreadSupervisor:
         if isinstance(error, SessionStoppedError):
             self._session_lost(error)
         elif is_transient(error):
-            self._rests_until = time.monotonic() + self._backoff.failed()
+            self._rests_until = monotonic() + self._backoff.failed()
             self._go_on_or_end(error, None, self._backoff.failing_seconds)
         elif not self._events.on_failure(error, None):
             self._run.become(RunPhase.FAILED)
@@ -497,7 +496,7 @@ class ThreadSupervisor:
 
     def long_residents(self) -> list[SupervisedThread]:
         """Return the threads that have been resident long enough to release their core to another Spark job."""
-        now = time.monotonic()
+        now = monotonic()
         jobs = [(thread, thread.job) for thread in self._tasks.threads.values()]
         return [thread for thread, job in jobs if job is not None and job.processes and now - job.started > _GIVE_WAY_AFTER]
 
@@ -511,7 +510,7 @@ class ThreadSupervisor:
 
     def idle_threads(self) -> list[SupervisedThread]:
         """Return idle threads whose partitions are due for a check."""
-        now = time.monotonic()
+        now = monotonic()
         return [
             thread
             for thread in self._tasks.threads.values()
@@ -520,7 +519,7 @@ class ThreadSupervisor:
 
     def wake(self, threads: list[SupervisedThread], ends: Mapping[TopicPartition, int], *, all_of_them: bool) -> None:
         """Start residencies of threads that have records to read, given the ends of their logs."""
-        now = time.monotonic()
+        now = monotonic()
         for thread in threads:
             at = self._tasks.positions_of(thread)
             thread.is_idle = not all_of_them and all(ends.get(partition, reached) == reached for partition, reached in at.items())

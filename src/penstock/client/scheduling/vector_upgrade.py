@@ -13,16 +13,17 @@ Other members wait until no vector is left. If somebody has moved a source's com
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from functools import partial
 
 from penstock.client.scheduling.assignments import Assignments
 from penstock.client.scheduling.event_queue import Background
 from penstock.client.scheduling.task_offsets import TaskOffsets
+from penstock.clock import monotonic
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
-from penstock.kafka.membership import GroupMember, Membership
+from penstock.kafka.group_client import GroupClient
+from penstock.kafka.membership import Membership
 from penstock.runtime.offset_metadata import OffsetAndMetadata, is_anothers, own_offset
 from penstock.spark.plan import Plan
 from penstock.spark.vectors import Vector, is_vector
@@ -108,7 +109,7 @@ def _followed(vector: Vector, moved: Mapping[TopicPartition, int]) -> Vector:
     return Vector(vector.number, {**vector.positions, **changed}, begun)
 
 
-def upgrade(member: GroupMember, offsets: TaskOffsets, generation: int) -> bool:
+def upgrade(member: GroupClient, offsets: TaskOffsets, generation: int) -> bool:
     """Replace vectors by offsets if this member leads the group. Returns True if no vector is left."""
     changed = upgraded_offsets(offsets)
     if not changed:
@@ -142,13 +143,13 @@ class VectorUpgrade:
         member = self._assignments.member
         if self._is_done or member is None:
             return True
-        if time.monotonic() >= self._rests_until:
+        if monotonic() >= self._rests_until:
             work = partial(upgrade, member, offsets, membership.generation)
             self._background.do("vector upgrade", work, self._looked)
         return False
 
     def _looked(self, done: bool) -> None:
-        now = time.monotonic()
+        now = monotonic()
         self._is_done = done
         if done:
             return

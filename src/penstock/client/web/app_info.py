@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from penstock.client.input_lags import Lags
 from penstock.client.web.edges import Edges
 from penstock.client.web.history import History
 from penstock.client.web.running import RunningApplication
+from penstock.clock import wall_time
 from penstock.config.streams_config import StreamsConfig
 from penstock.drawing.picture import draw_topology
 from penstock.query.metadata import HostInfo
@@ -26,7 +26,7 @@ class AppInfo:
         self._topology = topology_json(running.description)
         self._drawn: str | None = None
         self._edges = Edges(running.description)
-        self._started = time.time()
+        self._started = wall_time()
 
     def __call__(self) -> dict[str, Any]:
         failure = self._running.failure()
@@ -38,7 +38,7 @@ class AppInfo:
             "failure": None if failure is None else f"{type(failure).__name__}: {failure}",
             "processing_guarantee": self._config["processing.guarantee"],
             "started": round(self._started * 1000),
-            "time": round(time.time() * 1000),
+            "time": round(wall_time() * 1000),
             "threads": self._threads(),
             "tasks": self._tasks(lags),
             "lag": lags.total,

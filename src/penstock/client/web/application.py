@@ -16,17 +16,17 @@ from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
 from penstock.client.web.asgi import App
+from penstock.client.web.dead_letters import DeadLetters
 from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.events import Viewers
 from penstock.client.web.everywhere import BEYOND_HOME
 from penstock.client.web.guard import EVENTS_PATH, MAX_BODY, REQUEST_SECONDS, Guard
 from penstock.client.web.headers import SafeHeaders
-from penstock.client.web.letters import Letters
 from penstock.client.web.openapi import openapi
 from penstock.client.web.page import ASSETS, PAGE, POLICY
 from penstock.client.web.peer_gate import PeerGate
+from penstock.client.web.read_pools import ReadPool
 from penstock.client.web.responses import NO_STORE, dump, error_response, failed, metrics_route, read_in, refused
-from penstock.client.web.rooms import Room
 from penstock.client.web.time_limit import TimeLimit
 from penstock.client.web.topics import TopicRecords
 from penstock.errors import PenstockError
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 # Reads wait for disks and other instances, not for the CPU, so each kind needs few threads, most of which may be used by one
 # store. Requests of other instances have their own threads, because two instances that wait for each other would block for
 # ever. So have status and metrics, which are needed when something hangs.
-_ROOMS = {
+_POOLS = {
     "keys": (4, 3),
     "windows": (3, 2),
     "ranges": (3, 2),
@@ -71,7 +71,7 @@ class Parts(NamedTuple):
     metrics: Callable[[], str]
     document: Callable[[], dict[str, Any]]
     pause: Callable[[bool], dict[str, Any]]
-    letters: Letters | None = None
+    letters: DeadLetters | None = None
     topics: TopicRecords | None = None
 
 
@@ -92,7 +92,7 @@ class WebApplication:
         self._parts: Parts | None = None
         self._starting = starting
         self._tables = 0
-        self._rooms = {kind: Room(kind, *sizes) for kind, sizes in _ROOMS.items()}
+        self._pools = {kind: ReadPool(kind, *sizes) for kind, sizes in _POOLS.items()}
         self._viewers = Viewers(self._document, self._for_viewers)
         routes = [
             Route("/", self._page),
@@ -100,7 +100,7 @@ class WebApplication:
             Route(EVENTS_PATH, self._events),
             Route("/api/app", self._json("status", lambda request, forwarded: self._begun.app_info())),
             Route("/api/settings", self._json("info", lambda request, forwarded: settings())),
-            Route("/api/dead-letters", self._json("letters", self._list_letters)),
+            Route("/api/dead-letters", self._json("letters", self._list_dead_letters)),
             Route(_REPLAY, self._replay, methods=["POST"]),
             Route(_PAUSE, self._pause(True), methods=["POST"]),
             Route(_RESUME, self._pause(False), methods=["POST"]),
@@ -116,7 +116,7 @@ class WebApplication:
             Route("/api/stores/{store}/windows", self._json("windows", self._all_windows)),
             Route("/api/stores/{store}/windows/{key:path}", self._json("windows", self._windows)),
             Route("/api/stores/{store}/metadata/{key:path}", self._json("keys", self._metadata)),
-            metrics_route(self._rooms["metrics"], lambda: self._begun.metrics()),
+            metrics_route(self._pools["metrics"], lambda: self._begun.metrics()),
             Route("/openapi.json", self._json("info", lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed})
@@ -145,7 +145,7 @@ class WebApplication:
 
     def close(self) -> None:
         """Stop the threads."""
-        for room in self._rooms.values():
+        for room in self._pools.values():
             room.close()
 
     # -- paths ---------------------------------------------------------------------------------------------------------
@@ -170,17 +170,17 @@ class WebApplication:
         deadline = Deadline(REQUEST_SECONDS)
         try:
             async with TimeLimit(deadline.seconds):
-                return await self._rooms["page"].run("", deadline, call)
+                return await self._pools["page"].run("", deadline, call)
         except TimeoutError as exc:
             raise HttpError(503, "the application takes long to tell how it is") from exc
         finally:
             deadline.give_up()
 
-    def _list_letters(self, request: Request, forwarded: bool) -> Any:
+    def _list_dead_letters(self, request: Request, forwarded: bool) -> Any:
         return self._letters.list(request.query_params.get("topic"))
 
     @property
-    def _letters(self) -> Letters:
+    def _letters(self) -> DeadLetters:
         letters = self._begun.letters
         if letters is None:
             raise HttpError(404, "dead letter topics cannot be read here")
@@ -292,7 +292,7 @@ class WebApplication:
             deadline.give_up()
 
     async def _read(self, kind: str, request: Request, deadline: Deadline, call: Callable[[], Any]) -> Any:
-        return await read_in(self._rooms[kind], request, deadline, call)
+        return await read_in(self._pools[kind], request, deadline, call)
 
 
 class _Table:

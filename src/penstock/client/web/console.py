@@ -6,7 +6,6 @@ Queries, dead letters and settings are requested separately.
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from penstock.client.web.history import SERIES, History
 from penstock.client.web.running import RunningApplication
 from penstock.client.web.state_info import StateInfo
 from penstock.client.web.watcher import Watcher
+from penstock.clock import wall_time
 from penstock.drawing.map import map_topology
 from penstock.ids import TopicPartition
 
@@ -155,4 +155,4 @@ def enumerate_text(items: list[Any]) -> list[tuple[str, Any]]:
 
 def now_ms() -> int:
     """Return the current time, for the ages that the console shows."""
-    return round(time.time() * 1000)
+    return round(wall_time() * 1000)

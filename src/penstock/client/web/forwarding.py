@@ -5,12 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from penstock.client.web.errors import HttpError
+from penstock.clock import monotonic
 from penstock.errors import PenstockError
 from penstock.peers.connection import PeerConnection
 from penstock.peers.proofs import PeerKeys
@@ -69,7 +69,7 @@ class Forwarder:
 
     def _refuse_down(self, host: HostInfo) -> None:
         """Fail at once if an instance did not answer a moment ago, because waiting threads are limited."""
-        if time.monotonic() < self._down.get(host, 0.0):
+        if monotonic() < self._down.get(host, 0.0):
             raise OSError("it did not answer a moment ago")
 
     def _ask(self, host: HostInfo, target: str) -> tuple[int, bytes]:
@@ -92,7 +92,7 @@ class Forwarder:
                     connection.close()
                 current().check()
                 if known is None:
-                    self._down[host] = time.monotonic() + _DOWN_SECONDS
+                    self._down[host] = monotonic() + _DOWN_SECONDS
                     raise
                 continue  # the peer closed an idle connection or restarted
             self._keep(host, connection)

@@ -52,7 +52,7 @@ class _Restoring:
 
 
 @dataclass
-class LetterCause:
+class DeadLetterCause:
     """Dead letters with the same cause: their number, times and topics."""
 
     exception: str | None
@@ -75,7 +75,7 @@ class History:
         self._buckets: deque[_Bucket] = deque(maxlen=_HOUR // BUCKET_SECONDS)
         self._restoring: dict[tuple[str, str], _Restoring] = {}
         self._dead_letters: deque[DeadLetter] = deque(maxlen=_MAX_DEAD_LETTERS)
-        self._causes: dict[tuple[str | None, ...], LetterCause] = {}
+        self._causes: dict[tuple[str | None, ...], DeadLetterCause] = {}
         self._failed: Counter[str] = Counter()
         self._usage: dict[int, tuple[str, Usage]] = {}
         self.log = LogBook()
@@ -194,7 +194,7 @@ class History:
             return [asdict(letter) for letter in reversed(self._dead_letters)]
 
     def causes(self) -> list[dict[str, Any]]:
-        """Return dead letters by cause, latest first. Letters of which only the number is known are not included."""
+        """Return dead letters by cause, latest first. DeadLetters of which only the number is known are not included."""
         with self._lock:
             return sorted((asdict(cause) for cause in self._causes.values()), key=lambda cause: -cause["last"])
 
@@ -226,7 +226,7 @@ class History:
         if cause is None:
             if len(self._causes) >= _MAX_CAUSES:
                 del self._causes[min(self._causes, key=lambda known: self._causes[known].last)]
-            self._causes[key] = LetterCause(letter.exception, key[1], letter.topic, letter.to, 1, letter.time, letter.time)
+            self._causes[key] = DeadLetterCause(letter.exception, key[1], letter.topic, letter.to, 1, letter.time, letter.time)
         else:
             cause.count += 1
             cause.last = max(cause.last, letter.time)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from penstock.client.metrics.prometheus import CONTENT_TYPE
 from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.guard import DEADLINE, REQUEST_SECONDS
-from penstock.client.web.rooms import Room
+from penstock.client.web.read_pools import ReadPool
 from penstock.client.web.time_limit import TimeLimit
 from penstock.errors import PenstockError
 from penstock.runtime.queries.deadline import Deadline
@@ -51,7 +51,7 @@ async def failed(request: Request, exc: Exception) -> Response:
     return error_response(HttpError(500, "the query failed; see the application's log"))
 
 
-async def read_in(room: Room, request: Request, deadline: Deadline, call: Callable[[], Any]) -> Any:
+async def read_in(room: ReadPool, request: Request, deadline: Deadline, call: Callable[[], Any]) -> Any:
     """Read on a thread of a pool. At the deadline, or when the client disconnects, both client and thread are released."""
     request.scope[DEADLINE] = deadline
     deadline.renew()
@@ -63,7 +63,7 @@ async def read_in(room: Room, request: Request, deadline: Deadline, call: Callab
         raise HttpError(503, f"the answer took longer than {deadline.seconds:.0f} s; ask for less, or later") from exc
 
 
-def metrics_route(room: Room, text: Callable[[], str]) -> Route:
+def metrics_route(room: ReadPool, text: Callable[[], str]) -> Route:
     """Return the route `/metrics` for Prometheus."""
 
     async def prometheus(request: Request) -> Response:

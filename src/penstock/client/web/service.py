@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,16 +10,17 @@ from penstock.client.web.answers import Answers
 from penstock.client.web.app_info import AppInfo
 from penstock.client.web.application import Parts, WebApplication
 from penstock.client.web.console import Console, starting
+from penstock.client.web.dead_letters import DeadLetters, Topics
 from penstock.client.web.errors import HttpError
 from penstock.client.web.forwarding import Forwarder
 from penstock.client.web.history import History
-from penstock.client.web.letters import Letters, Topics
 from penstock.client.web.running import RunningApplication
 from penstock.client.web.server import QueryServer, bind
 from penstock.client.web.settings import settings_json
 from penstock.client.web.state_info import Readings, StateInfo
 from penstock.client.web.topics import TopicRecords
 from penstock.client.web.watcher import Watcher
+from penstock.clock import wall_time
 from penstock.config.streams_config import StreamsConfig
 from penstock.peers.proofs import PeerKeys
 from penstock.query.server_tls import server_tls
@@ -50,13 +50,13 @@ class WebService:
         self._forwarder = Forwarder(self._keys, tls)
         self._server: QueryServer | None = None
         self._watcher: Watcher | None = None
-        self._started = time.time()
+        self._started = wall_time()
         self._step = "its turn", self._started
         self._web = WebApplication(self._token, self.host, self._keys, self._starting, lambda: settings_json(config))
 
     def starting(self, step: str) -> None:
         """Show what the start waits for."""
-        self._step = step, time.time()
+        self._step = step, wall_time()
         self._listen()
 
     def _starting(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class WebService:
         stores = StateInfo(queries.stores, spark_threads, loop, self.history, readings)
         has_token = self._token is not None
         console = Console(running, info, self.history, watcher, stores, self.url.partition(":")[0], has_token)
-        found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(spark_threads))
+        found = None if letters is None else DeadLetters(letters, self._dead_letter_topics, lambda: _inputs(spark_threads))
         topics = None if letters is None else TopicRecords(letters, self._config, lambda: spark_threads.application.plan)
 
         def pause(paused: bool) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class WebService:
         self._listen()
         _log.info("Query server and console: %s", self.url)
 
-    def _letter_topics(self) -> set[str]:
+    def _dead_letter_topics(self) -> set[str]:
         """Return the dead letter topics: the configured one, and those to which a user's handler has sent records."""
         named = self._config["errors.dead.letter.queue.topic.name"]
         return {*([named] if named else []), *(letter["to"] for letter in self.history.dead_letters())}

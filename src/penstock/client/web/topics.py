@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from penstock.client.web.dead_letters import shown_bytes
 from penstock.client.web.errors import HttpError
-from penstock.client.web.letters import shown_bytes
 from penstock.config.streams_config import StreamsConfig
 from penstock.printable import printable_lines
 from penstock.record import RawRecord

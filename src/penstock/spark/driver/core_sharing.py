@@ -13,8 +13,8 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # Wait before the first warning, and before the next.
-_TOLD_AFTER: Final = 5.0
-_TOLD_AGAIN: Final = 60.0
+_WARN_AFTER: Final = 5.0
+_WARN_AGAIN: Final = 60.0
 
 # The config key, which is also the local property with the pool of a job.
 POOL: Final = "spark.scheduler.pool"
@@ -49,7 +49,7 @@ class CoreWaits:
         self._since = {thread: self._since.get(thread, now) for thread in sorted(waiting)}
         self._told = {thread: at for thread, at in self._told.items() if thread in waiting}
         for thread, since in self._since.items():
-            if now - since >= _TOLD_AFTER and now - self._told.get(thread, -_TOLD_AGAIN) >= _TOLD_AGAIN:
+            if now - since >= _WARN_AFTER and now - self._told.get(thread, -_WARN_AGAIN) >= _WARN_AGAIN:
                 self._told[thread] = now
                 _log.warning(
                     "stream-thread [%s] has waited %.0f s for a core of Spark: %s", thread, now - since, self._why(thread)
@@ -65,12 +65,12 @@ class CoreWaits:
 
     def anybody_waits(self) -> bool:
         """Return True if a task of any job of the session waits for a core."""
-        return self._told_by(self._anybody, otherwise=False)
+        return self._guarded_request(self._anybody, otherwise=False)
 
     def _ask(self) -> set[str]:
-        return self._told_by(self._waiting, otherwise=set())
+        return self._guarded_request(self._waiting, otherwise=set())
 
-    def _told_by(self, ask: Callable[[], T], otherwise: T) -> T:
+    def _guarded_request(self, ask: Callable[[], T], otherwise: T) -> T:
         try:
             return ask()
         except Exception as exc:  # noqa: BLE001 - a session that has ended; the callers notice that by themselves

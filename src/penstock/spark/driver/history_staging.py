@@ -52,7 +52,7 @@ from penstock.serdes.contract import as_serializer
 from penstock.spark.history_rows import RowFormat, row_writer
 from penstock.spark.hosts import is_local
 from penstock.spark.internals import analyzed_plan
-from penstock.spark.staged_history import StagedPartition, history_rows
+from penstock.spark.staged_history import StagedPartition, history_rows, is_set
 from penstock.state.directory import HISTORY_FOLDER, state_dir_here
 
 _log = logging.getLogger(__name__)
@@ -89,9 +89,10 @@ class HistoryStaging:
         staged: dict[TopicPartition, StagedPartition] = {}
         for topic, source in histories.items():
             numbers = [TopicPartition(topic, number) for number in range(partitions[topic])]
-            known = {partition: committed[partition] for partition in numbers if partition in committed}
+            known = {p: committed[p] for p in numbers if p in committed and not is_set(committed[p])}
+            given = {p: committed[p].offset for p in numbers if p in committed and is_set(committed[p])}
             if any(is_left(known.get(partition)) for partition in numbers):
-                staged |= _TopicStaging(self, source, numbers, known).stage()
+                staged |= _TopicStaging(self, source, numbers, known, given).stage()
             else:
                 delete_history(self.config, [topic])
         return staged
@@ -104,8 +105,10 @@ class _TopicStaging:
         source: SourceHistory,
         partitions: list[TopicPartition],
         committed: Mapping[TopicPartition, OffsetAndMetadata],
+        given: Mapping[TopicPartition, int],
     ) -> None:
-        self._staging, self._source, self._partitions, self._committed = staging, source, partitions, committed
+        self._staging, self._source, self._partitions = staging, source, partitions
+        self._committed, self._given = committed, given
         self._topic, self._history = source.topic, source.history
         self._folder = _folder(staging.config, source.topic)
 
@@ -155,8 +158,10 @@ class _TopicStaging:
             text = str(exc)
             if (found := _OURS.search(text)) is not None:
                 raise StreamsError(found[1]) from exc
+            if (thrown := getattr(exc, "java_exception", None)) is not None:  # one that pyspark does not translate
+                text = thrown.toString()
             first = next((line.strip() for line in text.splitlines() if line.strip()), type(exc).__name__)
-            raise StreamsError(f"the history of {self._topic} cannot be read: {type(exc).__name__}: {first}") from exc
+            raise StreamsError(f"the history of {self._topic} cannot be read: {first}") from exc
 
     def _table(self, session: SparkSession) -> DataFrame:
         source, format_ = self._history.source, self._history.format
@@ -232,7 +237,7 @@ class _TopicStaging:
         """The offset of each partition from which on the topic is read."""
         until, admin, partitions = self._history.until, self._staging.admin, self._partitions
         if until is None:
-            return dict(self._staging.starts(partitions))
+            return {**self._staging.starts([p for p in partitions if p not in self._given]), **self._given}
         starts = admin.log_starts(partitions)
         if isinstance(until, datetime):
             ends = admin.offsets_at(partitions, _ms(until), self._staging.committed_only)
@@ -305,7 +310,7 @@ class _TopicStaging:
         if found is not None:
             hashed = F.xxhash64(*(F.col(name) for name in order[1:])).cast("decimal(38,0)")
             summed = found.groupBy("partition").agg(F.count("*").alias("rows"), F.sum(hashed).alias("hash")).collect()
-            sums = sorted((row["partition"], row["rows"], str(row["hash"])) for row in summed)
+            sums = sorted((int(row["partition"]), row["rows"], str(row["hash"])) for row in summed)
         counted = {number: rows for number, rows, _ in sums}
         if any(sum(rows for _, rows in some) != counted.get(number, 0) for number, some in enumerate(files)):
             raise StreamsError(

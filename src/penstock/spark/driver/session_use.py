@@ -134,10 +134,10 @@ def _take(
         found = active_session()
     if found is not None:
         context = found.sparkContext
-        _tell_without_effect(context, settings)
+        _warn_without_effect(context, settings)
     elif _made is not None:
         context = _made.context
-        _tell_without_effect(context, settings)
+        _warn_without_effect(context, settings)
     else:
         context = make_context(application_id, {key: value for key, value in settings.items() if key not in _OURS}, threads)
         _made = _Made(context, application_id, dict(settings), threads)
@@ -187,7 +187,7 @@ def _surroundings(settings: Mapping[str, str], given: Any) -> Surroundings:
     return Surroundings({**dict(context.getConf().getAll()), **own}, pyspark.__version__, context.version)
 
 
-def _tell_without_effect(context: SparkContext, settings: Mapping[str, str]) -> None:
+def _warn_without_effect(context: SparkContext, settings: Mapping[str, str]) -> None:
     there = dict(context.getConf().getAll())
     without = sorted(key for key, value in settings.items() if key not in _OURS and there.get(key) != str(value))
     if without:

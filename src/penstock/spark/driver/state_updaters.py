@@ -18,7 +18,7 @@ from penstock.spark.driver.thread_worker import ThreadWorker, close_workers, is_
 from penstock.spark.hosts import host_of, is_local
 from penstock.spark.internals import split_place
 from penstock.spark.messages import Application
-from penstock.spark.worker.standby_worker import UpdateAnswer, UpdateTurn, close_updater, read_update, run_updates
+from penstock.spark.worker.standby_worker import StandbyUpdate, UpdateAnswer, close_updater, read_update, update_standbys
 
 _log = logging.getLogger(__name__)
 
@@ -59,8 +59,8 @@ class StateUpdaters:
     ) -> Future[UpdateAnswer]:
         """Make a host keep copies of exactly these tasks, unchanged while paused. The answer has their positions."""
         worker = self._worker(host)
-        turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused)
-        return worker.submit(partial(run_updates, turn), f"copies of {', '.join(map(str, tasks)) or 'nothing'}", read_update)
+        turn = StandbyUpdate(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused)
+        return worker.submit(partial(update_standbys, turn), f"copies of {', '.join(map(str, tasks)) or 'nothing'}", read_update)
 
     def cancel_lost(self, there: Collection[str]) -> None:
         """Cancel the jobs of workers whose executors are lost: Spark would retry them elsewhere."""

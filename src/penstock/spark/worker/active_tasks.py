@@ -331,6 +331,7 @@ class ActiveTasks:
         environment = TaskEnvironment(self._config, self._clock, metrics, cache, self._plan.partitions.get, self._globals.stores)
         collects = partial(SkippingCollector, had) if had else RecordCollector
         task = StreamTask.create(task_id, subtopology, inputs, folder, environment, collects)
+        task.collector.arrow_topics = self._plan.repartition_topics
         task.initialize()
         watch_task(metrics, task, cache)
         return task
@@ -353,7 +354,7 @@ class ActiveTasks:
             while position < readable and time.monotonic() < deadline:
                 until = min(readable, position + step_sizes.RESTORE)
                 wanted = FetchRange(partition.topic, partition.partition, position, until)
-                records = self._restorer.fetch(wanted, readable, state.restores_headers(partition))
+                records, until = self._restorer.fetch(wanted, readable, state.restores_headers(partition))
                 state.restore(partition, records, until)
                 restored += len(records)
                 position = until

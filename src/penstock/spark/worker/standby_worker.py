@@ -21,7 +21,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.batch_ends import BatchEnds
 from penstock.kafka.clients import admin_config, log_reader_config, reads_committed, restore_consumer_config
-from penstock.kafka.fetch import FetchRange, LenientFetcher
+from penstock.kafka.fetch import MOST_BYTES, FetchRange, LenientFetcher
 from penstock.kafka.log_transport import log_transport
 from penstock.log_lines import LogLine, kept_lines
 from penstock.metrics.registry import Metrics
@@ -49,7 +49,7 @@ _UPDATERS: dict[str, StandbyUpdater] = {}
 
 
 @dataclass(frozen=True)
-class UpdateTurn:
+class StandbyUpdate:
     """Keep copies of exactly these tasks. `limits` holds back changelogs that are input topics to what was committed.
 
     While `paused` copies stay as they are: none is opened and none comes further, but those not asked for are closed.
@@ -103,7 +103,7 @@ def read_update(data: bytes) -> UpdateAnswer:
     return found
 
 
-def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[bytes]:
+def update_standbys(turn: StandbyUpdate, rows: Iterator[Any]) -> Iterator[bytes]:
     """One job of an updater: tell it what to keep, wait until it has let go of the rest, and take its report, as bytes."""
     list(rows)
     updater = _UPDATERS.get(turn.key)
@@ -153,7 +153,7 @@ class StandbyUpdater:
         self._admin = Admin(admin_config(config, client_id))
         reader = log_reader_config(config, f"{client_id}-restore-consumer")
         ends = BatchEnds(lambda: log_transport(reader, self._admin.leader, self._committed_only))
-        self._fetcher = LenientFetcher(settings, batch_end=ends)
+        self._fetcher = LenientFetcher(settings, batch_end=ends, most_bytes=MOST_BYTES)
         self._directory = StateDirectory(
             state_dir_here(config["state.dir"]),
             config["application.id"],
@@ -312,9 +312,10 @@ class StandbyUpdater:
             task_id = copy.task.task_id
             if partition in short:
                 reached = short[partition].offset
-                if not short[partition].out_of_range:
+                if not short[partition].out_of_range and not short[partition].is_enough:
                     self._stuck_until[partition] = time.monotonic() + _STUCK_SECONDS
-                _log.warning("%s cannot be followed at offset %d now: %s", partition, reached, short[partition].reason)
+                if not short[partition].is_enough:
+                    _log.warning("%s cannot be followed at offset %d now: %s", partition, reached, short[partition].reason)
             if task_id not in self._copies:
                 continue  # another of its changelogs has failed
             try:

@@ -45,7 +45,7 @@ from penstock.spark.worker.idle_clients import IdleClients
 from penstock.spark.worker.pacing import Pacing
 from penstock.spark.worker.record_ages import RecordAges
 from penstock.spark.worker.repartitioning import Repartitions
-from penstock.spark.worker.write_turn import TurnPart, write_turn
+from penstock.spark.worker.write_batch import TaskOutputs, write_batch
 from penstock.usage import own_usage
 
 # So soon a thread that waits notices that it is called back.
@@ -403,11 +403,11 @@ class StreamThread:
         produced = sum(count_of(commit.outputs) + count_of(commit.changelogs) for commit in commits)
         if not produced and not offsets:
             return 0
-        parts = [TurnPart(self.tasks.running[c.task_id].task.collector, c.outputs, c.changelogs) for c in commits]
+        parts = [TaskOutputs(self.tasks.running[c.task_id].task.collector, c.outputs, c.changelogs) for c in commits]
         if self.application.config.eos_enabled:
-            write_turn(self.producer, parts, partial(self.producer.commit, offsets, self._group_metadata))
+            write_batch(self.producer, parts, partial(self.producer.commit, offsets, self._group_metadata))
         else:
-            write_turn(self.producer, parts, self.producer.flush)  # the driver commits the offsets: only a member may
+            write_batch(self.producer, parts, self.producer.flush)  # the driver commits the offsets: only a member may
         topics = self.application.plan.repartition_topics
         self._repartitions.wrote({p: end for p, end in self.producer.ends.items() if p.topic in topics})
         return produced

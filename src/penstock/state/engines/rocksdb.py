@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -36,6 +37,8 @@ _OFFSET_PREFIX = b"offset:"
 _LOG_PREFIX = b"log:"
 _POSITION_KEY = b"position"
 _ABSENT: Any = object()
+# What the last commits wrote is kept for reads up to so many bytes, each entry with what its objects take in memory.
+_RECENT_BYTES, _ENTRY_BYTES = 4 << 20, 200
 _log = logging.getLogger(__name__)
 
 
@@ -56,6 +59,9 @@ class RocksDBStore(KeyValueBytesStore):
         self.value_format = self.store_format.values
         self._parent_dir = parent_dir
         self._overlay = Overlay()
+        self._recent: dict[bytes, bytes | None] = {}
+        """Entries of the last commits, as they are in RocksDB: a batch mostly reads what one of the last batches wrote."""
+        self._recent_bytes = 0
         self._offsets: dict[TopicPartition, int] = {}
         self._logs: dict[TopicPartition, int] = {}
         self._open_iterators: WeakSet[ByteIterator] = WeakSet()
@@ -155,6 +161,7 @@ class RocksDBStore(KeyValueBytesStore):
             for iterator in list(self._open_iterators):
                 iterator.close()
         self._overlay.clear()
+        self._forget_recent()
         db, setter, options = self._db, self._setter, self._options
         self._db = self._meta = self._setter = self._options = None
         if db is not None:
@@ -171,6 +178,7 @@ class RocksDBStore(KeyValueBytesStore):
         for key_from, key_to in self._overlay.deleted_ranges:
             batch.delete_range(key_from, key_to)
         self._write_column(batch, self._overlay.entries.keys(), self._overlay.entries.values(), changelog_offsets)
+        self._keep_recent()
         self._overlay.clear()
 
     def commit_column(
@@ -178,7 +186,20 @@ class RocksDBStore(KeyValueBytesStore):
     ) -> None:
         """Set many keys (None deletes) and the changelog position in one batch, past the overlay; for a store being restored."""
         self.commit({})
+        self._forget_recent()
         self._write_column(WriteBatch(raw_mode=True), keys, values, changelog_offsets)
+
+    def _keep_recent(self) -> None:
+        entries = self._overlay.entries
+        size = sum(map(len, entries)) + sum(map(len, filter(None, entries.values()))) + _ENTRY_BYTES * len(entries)
+        if self._overlay.deleted_ranges or self._recent_bytes + size > _RECENT_BYTES:
+            self._forget_recent()
+        if size <= _RECENT_BYTES:
+            self._recent.update(entries)
+            self._recent_bytes += size
+
+    def _forget_recent(self) -> None:
+        self._recent, self._recent_bytes = {}, 0
 
     def _write_column(
         self,
@@ -250,6 +271,9 @@ class RocksDBStore(KeyValueBytesStore):
         self._validate_open()
         if self._overlay.deleted_ranges and self._overlay.hides(key):
             return None
+        value = self._recent.get(key, _ABSENT)
+        if value is not _ABSENT:
+            return value
         try:
             value = self._db.get(key)  # type: ignore[union-attr]
         except Exception as exc:
@@ -257,20 +281,29 @@ class RocksDBStore(KeyValueBytesStore):
         return value
 
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of many keys, in one call to RocksDB for all that are not in the overlay."""
+        """The values of many keys, in one call to RocksDB for all that are not in memory."""
         self._validate_open()
-        uncommitted = self._overlay.entries
-        below = [key for key in keys if key not in uncommitted]
-        if not below:
-            return [uncommitted[key] for key in keys]
+        uncommitted, deleted_ranges = self._overlay.entries, self._overlay.deleted_ranges
+        recent = {} if deleted_ranges else self._recent
+        if uncommitted and recent:
+            above = map(uncommitted.get, keys, repeat(_ABSENT))
+            values = [recent.get(key, _ABSENT) if value is _ABSENT else value for key, value in zip(keys, above)]
+        else:
+            values = list(map((uncommitted or recent).get, keys, repeat(_ABSENT)))
+        rows = [row for row, value in enumerate(values) if value is _ABSENT]
+        if not rows:
+            return values
         try:
-            found: Any = self._database().get(below)
+            found: Any = self._database().get([keys[row] for row in rows])
         except Exception as exc:
             raise self._failed("read keys from", exc) from exc
-        committed = dict(zip(below, found, strict=True))
-        if self._overlay.deleted_ranges:
-            committed = {key: None if self._overlay.hides(key) else value for key, value in committed.items()}
-        return [uncommitted[key] if key in uncommitted else committed[key] for key in keys]
+        for row, value in zip(rows, found, strict=True):
+            values[row] = value
+        if deleted_ranges:
+            for row in rows:
+                if self._overlay.hides(keys[row]):
+                    values[row] = None
+        return values
 
     def put(self, key: bytes, value: bytes | None) -> None:
         if not self._open:

@@ -67,7 +67,7 @@ def stuck_entries(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 def busy(served: Served) -> int:
     web = served.service._web
     assert isinstance(web, WebApplication)
-    return sum(room.busy for room in web._rooms.values())
+    return sum(room.busy for room in web._pools.values())
 
 
 def test_should_free_its_thread_when_the_time_is_over(

@@ -40,7 +40,7 @@ def errors() -> list[str]:
 
 @pytest.fixture
 def page(browser: Any, errors: list[str]) -> Iterator[Any]:
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, timezone_id="UTC")
     yield watched(page, errors)
     page.close()
 

@@ -364,6 +364,7 @@ def test_should_say_when_the_folder_cannot_be_made(tmp_path: Path) -> None:
         _open(tmp_path)
 
 
+@pytest.mark.parametrize("recent_bytes", [4 << 20, 1_000, 0])
 @settings(max_examples=30, deadline=None)
 @given(
     steps=st.lists(
@@ -380,8 +381,11 @@ def test_should_equal_a_dict_of_commits(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[str, bytes, bytes]],
     bounds: tuple[bytes | None, bytes | None],
+    recent_bytes: int,
 ) -> None:
     path = tmp_path_factory.mktemp("task")
+    patch = pytest.MonkeyPatch()
+    patch.setattr("penstock.state.engines.rocksdb._RECENT_BYTES", recent_bytes)
     store = _open(path)
     model: dict[bytes, bytes] = {}
     committed: dict[bytes, bytes] = {}
@@ -403,6 +407,7 @@ def test_should_equal_a_dict_of_commits(
                 store = _open(path)
                 model = dict(committed)
             assert store.get(key) == model.get(key)
+            assert store.multi_get([other, key]) == [model.get(other), model.get(key)]
         low, high = bounds
         if low is None or high is None or low <= high:
             inside = sorted(
@@ -415,6 +420,7 @@ def test_should_equal_a_dict_of_commits(
                 assert list(entries) == [entry for entry in inside[::-1] if entry[0] != high]
     finally:
         store.close()
+        patch.undo()
 
 
 def test_should_lend_the_iterator_of_few_entries_to_one_thread_only(tmp_path: Path) -> None:

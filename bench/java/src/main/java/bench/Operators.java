@@ -9,6 +9,7 @@ import java.util.Arrays;
 import java.util.Set;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.GlobalKTable;
@@ -62,11 +63,12 @@ final class Operators {
             case "processor" -> numbers(builder, source).process(new Totals.Supplier()).to(sink, Produced.with(STRING, LONG));
             case "tables" -> tables(builder, source, other, sink);
             case "suppress" -> suppress(builder, source, sink);
-            case "json-aggregate" -> jsonAggregate(builder, source, sink);
+            case "json-aggregate", "json-dataclass", "json-struct" -> jsonAggregate(builder, source, sink);
             case "texts" -> textsChain(builder, source, sink);
             case "foreign-key" -> foreignKey(builder, source, other, sink);
             case "dedup" -> texts(builder, source).process(new Dedup.Supplier()).to(sink, Produced.with(STRING, STRING));
             case "sliding" -> sliding(builder, source, sink);
+            case "suppress-map" -> suppressMap(builder, source, sink);
             case "sessions" -> sessions(builder, source, sink);
             case "left-join" -> leftJoin(builder, source, other, sink);
             case "outer-join" -> outerJoin(builder, source, other, sink);
@@ -149,6 +151,15 @@ final class Operators {
         windows(byKey(builder, source).windowedBy(TimeWindows.ofSizeWithNoGrace(WINDOW))
             .count(Materialized.with(STRING, LONG))
             .suppress(Suppressed.untilWindowCloses(BufferConfig.unbounded())), WINDOW, sink);
+    }
+
+    private static void suppressMap(StreamsBuilder builder, String source, String sink) {
+        texts(builder, source).groupByKey(Grouped.with(STRING, STRING)).windowedBy(TimeWindows.ofSizeWithNoGrace(WINDOW))
+            .count(Materialized.with(STRING, LONG))
+            .suppress(Suppressed.untilWindowCloses(BufferConfig.unbounded()))
+            .toStream()
+            .map((windowed, count) -> KeyValue.pair(windowed.key() + "@" + windowed.window().start(), count))
+            .to(sink, Produced.with(STRING, LONG));
     }
 
     private static void sessions(StreamsBuilder builder, String source, String sink) {

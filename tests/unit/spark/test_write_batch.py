@@ -12,7 +12,7 @@ from penstock import ProductionError
 from penstock.batches.record_batch import ProducedBatch
 from penstock.kafka.produce import RecordsRefusedError, Verdict
 from penstock.record import ProducedRecord
-from penstock.spark.worker.write_turn import TurnPart, records_of, write_turn
+from penstock.spark.worker.write_batch import TaskOutputs, records_of, write_batch
 
 LIMIT = 10
 
@@ -95,15 +95,18 @@ LARGE = [b"x" * 12, b"x" * 30, b"x" * 11, b"x" * 20]
 @pytest.mark.parametrize("transactional", [True, False])
 def test_should_write_once_where_nothing_is_refused(transactional: bool) -> None:
     producer, collector = Limited(transactional), Collector()
-    write_turn(producer, [TurnPart(collector, [record(v) for v in SMALL], [])], producer.finish)  # type: ignore[arg-type]
+    write_batch(producer, [TaskOutputs(collector, [record(v) for v in SMALL], [])], producer.finish)  # type: ignore[arg-type]
     assert (producer.committed, producer.passes, collector.asked) == (SMALL, 1, [])
 
 
 def test_should_commit_everything_but_what_is_given_up() -> None:
     producer, collector, other = Limited(True), Collector(), Collector()
     values = [b"1", LARGE[0], b"2", LARGE[1], LARGE[2], b"3", LARGE[3]]
-    parts = [TurnPart(collector, [record(v) for v in values], [record(b"log", "changelog")]), TurnPart(other, [record(b"4")], [])]
-    write_turn(producer, parts, producer.finish)  # type: ignore[arg-type, misc]
+    parts = [
+        TaskOutputs(collector, [record(v) for v in values], [record(b"log", "changelog")]),
+        TaskOutputs(other, [record(b"4")], []),
+    ]
+    write_batch(producer, parts, producer.finish)  # type: ignore[arg-type, misc]
     assert producer.committed == [b"1", b"2", b"3", b"log", *[b"letter"] * 4, b"4"]
     assert sorted(collector.asked) == sorted(LARGE)
     assert other.asked == []
@@ -115,7 +118,7 @@ def test_should_find_refused_records_among_columns(transactional: bool) -> None:
     producer, collector = Limited(transactional), Collector()
     values: list[bytes | None] = [b"1", LARGE[0], b"2", LARGE[0]]
     columns = ProducedBatch("out", None, [b""] * 4, values, [0] * 4)  # type: ignore[list-item]
-    write_turn(producer, [TurnPart(collector, [columns], [])], producer.finish)  # type: ignore[arg-type]
+    write_batch(producer, [TaskOutputs(collector, [columns], [])], producer.finish)  # type: ignore[arg-type]
     assert set(producer.committed) == {b"1", b"2", b"letter"}
     assert collector.asked == [LARGE[0], LARGE[0]]  # equal records are asked about one by one
     if transactional:
@@ -125,8 +128,8 @@ def test_should_find_refused_records_among_columns(transactional: bool) -> None:
 def test_should_lose_nothing_under_at_least_once() -> None:
     producer, collector = Limited(False), Collector()
     values = [b"1", LARGE[0], b"2"]
-    parts = [TurnPart(collector, [record(v) for v in values], [record(b"log", "changelog")])]
-    write_turn(producer, parts, producer.finish)  # type: ignore[arg-type]
+    parts = [TaskOutputs(collector, [record(v) for v in values], [record(b"log", "changelog")])]
+    write_batch(producer, parts, producer.finish)  # type: ignore[arg-type]
     assert set(producer.committed) == {b"1", b"2", b"log", b"letter"}
     assert producer.committed.count(b"log") == 1  # only topics that were refused are written again
     assert producer.committed.count(b"letter") == 1
@@ -136,9 +139,9 @@ def test_should_lose_nothing_under_at_least_once() -> None:
 @pytest.mark.parametrize("transactional", [True, False])
 def test_should_fail_where_the_handler_does(transactional: bool) -> None:
     producer, collector = Limited(transactional), Collector(fails=True)
-    parts = [TurnPart(collector, [record(LARGE[0])], [])]
+    parts = [TaskOutputs(collector, [record(LARGE[0])], [])]
     with pytest.raises(ProductionError, match="out-0"):
-        write_turn(producer, parts, producer.finish)  # type: ignore[arg-type]
+        write_batch(producer, parts, producer.finish)  # type: ignore[arg-type]
 
 
 def test_should_fail_where_a_dead_letter_is_refused() -> None:
@@ -148,4 +151,4 @@ def test_should_fail_where_a_dead_letter_is_refused() -> None:
 
     producer = Limited(True)
     with pytest.raises(ProductionError, match="dead letter"):
-        write_turn(producer, [TurnPart(Verbose(), [record(LARGE[0])], [])], producer.finish)  # type: ignore[arg-type]
+        write_batch(producer, [TaskOutputs(Verbose(), [record(LARGE[0])], [])], producer.finish)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ _SLICE = 20
 _MOST_BYTES = 8 * 1024 * 1024
 
 
-class LetterTopics:
+class DeadLetterTopics:
     """Reads the last records of topics, and writes single records."""
 
     def __init__(self, config: StreamsConfig, admin: Admin, client_id: str) -> None:

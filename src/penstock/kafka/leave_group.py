@@ -16,7 +16,7 @@ from kafka.protocol.consumer.group import LeaveGroupRequest
 from penstock.kafka.fenced_commit import REFUSED_FOR_NOW, milliseconds_left
 
 
-async def leave_for(coordinator: Any, members: Iterable[str], seconds: float) -> None:
+async def leave_group(coordinator: Any, members: Iterable[str], seconds: float) -> None:
     """Remove these members from the group, on the client's loop. Unknown members are ignored.
 
     Gives up after `seconds` or if the brokers do not answer: the member joins anyway. Raises KafkaError if the connection is

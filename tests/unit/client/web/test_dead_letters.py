@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from penstock.client.web.dead_letters import HEADER_REPLAYED, DeadLetters, shown_bytes
 from penstock.client.web.errors import HttpError
-from penstock.client.web.letters import HEADER_REPLAYED, Letters, shown_bytes
 from penstock.dead_letters import HEADER_ERRORS_TOPIC
 from penstock.record import RawRecord
 from tests.unit.client.web.busy_application import NASTY, FakeTopics
 
 
-def letters(topics: FakeTopics, sources: tuple[str, ...] = ("in",)) -> Letters:
-    return Letters(topics, lambda: ["graveyard"], lambda: sources)
+def letters(topics: FakeTopics, sources: tuple[str, ...] = ("in",)) -> DeadLetters:
+    return DeadLetters(topics, lambda: ["graveyard"], lambda: sources)
 
 
 def asked(**changes: Any) -> bytes:

@@ -17,7 +17,7 @@ from penstock.client.web.errors import HttpError
 from penstock.runtime.queries.deadline import Deadline
 
 
-class Room:
+class ReadPool:
     """The threads of one kind of read, `most` of them for one store. Used on the server's event loop only."""
 
     def __init__(self, kind: str, size: int, most: int) -> None:

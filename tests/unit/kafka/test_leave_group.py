@@ -15,7 +15,7 @@ from kafka.errors import (
     UnknownMemberIdError,
 )
 
-from penstock.kafka.farewell import leave_for
+from penstock.kafka.leave_group import leave_group
 
 
 class Coordinator:
@@ -53,7 +53,7 @@ class Coordinator:
 
 def leave(*answers: int | Exception, members: tuple[str, ...] = ("a", "b")) -> Coordinator:
     coordinator = Coordinator(*answers)
-    asyncio.run(leave_for(coordinator, members, 60))
+    asyncio.run(leave_group(coordinator, members, 60))
     return coordinator
 
 

@@ -39,7 +39,7 @@ class _Demote(logging.Filter):
 _demote = _Demote()
 
 
-def keep_down() -> None:
+def demote_client_logs() -> None:
     """Install the filters. Later calls do nothing."""
     for name in _LOUD:
         logging.getLogger(name).addFilter(_demote)

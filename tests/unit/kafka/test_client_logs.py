@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from penstock.kafka.quiet import keep_down
+from penstock.kafka.client_logs import demote_client_logs
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +18,8 @@ def _as_python_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_should_show_chatter_only_to_who_asks_for_it(caplog: pytest.LogCaptureFixture) -> None:
-    keep_down()
-    keep_down()
+    demote_client_logs()
+    demote_client_logs()
     log = logging.getLogger("kafka.net.connection")
     assert len([f for f in log.filters if type(f).__name__ == "_Demote"]) == 1
     caplog.set_level(logging.INFO, "kafka.net.connection")  # whatever the command line set for all of kafka-python
@@ -36,7 +36,7 @@ def test_should_show_chatter_only_to_who_asks_for_it(caplog: pytest.LogCaptureFi
 
 
 def test_should_not_show_again_and_again_that_the_group_is_of_another_kind(caplog: pytest.LogCaptureFixture) -> None:
-    keep_down()
+    demote_client_logs()
     log = logging.getLogger("kafka.coordinator")
     caplog.set_level(logging.INFO, "kafka.coordinator")
     log.error("Attempt to join group %s failed due to fatal error: %s", "shop", "InconsistentGroupProtocolError")

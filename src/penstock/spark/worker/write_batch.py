@@ -23,7 +23,7 @@ from penstock.runtime.collector import RecordCollector
 
 
 @dataclass
-class TurnPart:
+class TaskOutputs:
     """What one task writes in a turn, and who decides on what is refused of it."""
 
     collector: RecordCollector
@@ -46,9 +46,9 @@ class TurnPart:
         self.given_up[record] += 1
         self.dead_letters += records_of(self.collector.drain()[0])
 
-    def left(self) -> list[tuple[TurnPart, ProducedRecord]]:
+    def left(self) -> list[tuple[TaskOutputs, ProducedRecord]]:
         """What is still to be written."""
-        given_up, left = self.given_up.copy(), list[tuple[TurnPart, ProducedRecord]]()
+        given_up, left = self.given_up.copy(), list[tuple[TaskOutputs, ProducedRecord]]()
         for record in records_of((*self.outputs, *self.changelogs, *self.dead_letters)):
             if given_up[record]:
                 given_up[record] -= 1
@@ -57,7 +57,7 @@ class TurnPart:
         return left
 
 
-def write_turn(producer: ThreadProducer, parts: Sequence[TurnPart], finish: Callable[[], None]) -> None:
+def write_batch(producer: ThreadProducer, parts: Sequence[TaskOutputs], finish: Callable[[], None]) -> None:
     """Write the parts and `finish`; returns when the brokers have all that was not given up."""
     producer.begin()
     try:
@@ -69,7 +69,7 @@ def write_turn(producer: ThreadProducer, parts: Sequence[TurnPart], finish: Call
 
 
 def _write_again(
-    producer: ThreadProducer, parts: Sequence[TurnPart], finish: Callable[[], None], refusal: RecordsRefusedError
+    producer: ThreadProducer, parts: Sequence[TaskOutputs], finish: Callable[[], None], refusal: RecordsRefusedError
 ) -> None:
     producer.start_over(_with_topics(refusal, parts))
     while True:
@@ -93,7 +93,7 @@ def _write_again(
         producer.start_over()
 
 
-def _with_topics(refusal: RecordsRefusedError, parts: Sequence[TurnPart]) -> RecordsRefusedError:
+def _with_topics(refusal: RecordsRefusedError, parts: Sequence[TaskOutputs]) -> RecordsRefusedError:
     """Which topics may be meant, where the brokers did not say."""
     if not refusal.topics:
         refusal.topics = frozenset(record.topic for part in parts for _, record in part.left())
@@ -101,7 +101,7 @@ def _with_topics(refusal: RecordsRefusedError, parts: Sequence[TurnPart]) -> Rec
 
 
 def _all_that_are_too_large(
-    left: Sequence[tuple[TurnPart, ProducedRecord]], verdicts: Mapping[int, Verdict]
+    left: Sequence[tuple[TaskOutputs, ProducedRecord]], verdicts: Mapping[int, Verdict]
 ) -> dict[int, Verdict]:
     """A transaction ends with its first refusal: records of the same topic that are no smaller share its verdict."""
     smallest: dict[str, int] = {}

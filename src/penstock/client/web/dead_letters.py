@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from penstock.client.web.errors import HttpError
 from penstock.client.web.history import first_line
+from penstock.clock import wall_time
 from penstock.dead_letters import (
     HEADER_ERRORS_EXCEPTION,
     HEADER_ERRORS_MESSAGE,
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 HEADER_REPLAYED = "__penstock.replayed.from"
 """The header of a replayed record: topic, partition and offset of the dead letter."""
 
-MOST_LETTERS = 200
+MOST_DEAD_LETTERS = 200
 _MOST_TEXT = 8_000
 _MOST_TRACEBACK = 16_000
 _MOST_HEADERS = 50
@@ -60,7 +60,7 @@ class Topics(Protocol):
         """Write a record and return its partition."""
 
 
-class Letters:
+class DeadLetters:
     """Reads only dead letter topics of the application, and writes only to its input topics."""
 
     def __init__(self, topics: Topics, names: Callable[[], Iterable[str]], sources: Callable[[], Iterable[str]]) -> None:
@@ -79,7 +79,7 @@ class Letters:
             )
         there = self._topics.partitions(known) if known else {}
         wanted = [name for name in ([topic] if topic else known) if name in there]
-        share = MOST_LETTERS // max(1, len(wanted))
+        share = MOST_DEAD_LETTERS // max(1, len(wanted))
         sources = set(self._sources())
         found = [self._letter(record, sources) for name in wanted for record in self._topics.last(name, share)]
         found.sort(key=lambda letter: -letter["time"])
@@ -107,7 +107,7 @@ class Letters:
             origin = (HEADER_REPLAYED, f"{at.topic}-{at.partition}@{offset}".encode())
             written = ProducedRecord(target.topic, target.partition, record.key, record.value, record.timestamp, (*kept, origin))
             self._topics.write(written)
-            now = round(time.time() * 1000)
+            now = round(wall_time() * 1000)
             self._replayed[at.topic, at.partition, offset] = now
             while len(self._replayed) > _REMEMBERED:
                 del self._replayed[next(iter(self._replayed))]
