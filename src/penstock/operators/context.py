@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 from penstock.batches.record_batch import RecordBatch
 from penstock.ids import TaskId
 from penstock.metrics.registry import Metrics
+from penstock.operators.joins.lookup_table import LookupTables
 from penstock.processor import (
     Cancellable,
     Duration,
@@ -46,6 +47,9 @@ class OperatorContext(Protocol):
     cache: RecordCache
     is_only_run: bool
     """Whether this batch has all rows until the commit, so that the last result of a key can be forwarded."""
+
+    lookup_tables: LookupTables
+    """The DataFrames that streams are joined with."""
 
     holds_changes: bool
     """Whether changes of a table that are written past its cache wait for the flush all the same."""

@@ -10,6 +10,7 @@ from penstock.batches.record_batch import RecordBatch
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import StreamsError
 from penstock.ids import TaskId
+from penstock.operators.joins.lookup_table import LookupTables
 from penstock.processor import (
     Cancellable,
     Duration,
@@ -54,6 +55,7 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
         self.record_collector = record_collector
         self.is_only_run = True
         self.holds_changes = False
+        self.lookup_tables = LookupTables()
         self.commit_hooks: list[tuple[Node, CommitHooks]] = []
         """Who takes part in commits, with its node."""
         self._task: StreamTask | None = None
