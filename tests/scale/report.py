@@ -81,6 +81,7 @@ def _table(fleet: dict[str, Any]) -> str:
         "assignment",
         "group record",
         "assign",
+        "take",
         "driver",
         "unowned",
         "behind",
