@@ -11,9 +11,8 @@ import penstock.testing
 BUILDING = """
     StreamsBuilder KStream KTable GlobalKTable BranchedKStream KGroupedStream KGroupedTable TimeWindowedKStream
     SessionWindowedKStream CogroupedKStream TimeWindowedCogroupedKStream SessionWindowedCogroupedKStream
-    Consumed SparkHistory Produced Grouped Materialized Joined StreamJoined TableJoined Repartitioned Branched
-    Suppressed BufferConfig
-    EmitStrategy AutoOffsetReset
+    Consumed SparkHistory Produced Grouped Materialized Joined StreamJoined TableJoined Repartitioned Branched Suppressed
+    BufferConfig EmitStrategy AutoOffsetReset
     Windows TimeWindows SlidingWindows SessionWindows UnlimitedWindows JoinWindows Window TimeWindow SessionWindow UnlimitedWindow
     Windowed
     Serde Serdes Serializer Deserializer WindowedSerdes

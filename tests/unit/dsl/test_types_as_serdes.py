@@ -96,5 +96,5 @@ def test_should_still_refuse_the_class_of_a_serde() -> None:
 def test_should_say_that_a_materialized_without_a_name_names_no_store() -> None:
     builder = StreamsBuilder()
     builder.stream("in", Consumed(str, str)).group_by_key().count()
-    with TopologyTestDriver(builder.build()) as driver, pytest.raises(ValueError, match="names no store"):
+    with TopologyTestDriver(builder.build()) as driver, pytest.raises(ValueError, match="has no store name"):
         driver.get_key_value_store(Materialized())

@@ -128,6 +128,8 @@ class StreamThread:
             with self._report_lock:
                 self._report.offsets, self._report.iterations, self._report.held = {}, 0, None
             self._group_metadata, self._drains = residency.group_metadata, residency.drains
+            if residency.tables is not None:
+                self.tasks.lookup_tables.update(residency.tables.value)
             self._bound(residency)
             self._own(residency)
             is_called_away = bool(residency.seconds) and self._loop(residency)

@@ -78,7 +78,7 @@ def test_should_ask_for_other_instances_servers_only_where_there_are_others(worl
     with pytest.raises(StreamsRebalancingError, match="partitions 1 of store counts are being opened"):
         tables._sources("counts")
     owned_by("this", "that")
-    with pytest.raises(InvalidStateStoreError, match=r"set application\.server"):
+    with pytest.raises(InvalidStateStoreError, match=r"Set application\.server"):
         tables._sources("counts")
 
 
