@@ -35,9 +35,9 @@ class Summary:
     records_per_second: float = 0.0
     produced_per_second: float = 0.0
     restoring: Sequence[RestoreProgress] = ()
-    backfill: BoundedProgress | None = None
     url: str | None = None
     failure: BaseException | None = None
+    backfill: BoundedProgress | None = None
 
     def html(self) -> str:
         parts = [f"<p style='margin:4px 0'><b>{escape(self.application_id)}</b> {escape(self.state)}{self._link()}</p>"]

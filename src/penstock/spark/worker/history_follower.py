@@ -7,7 +7,6 @@ whose history is read is followed in its topic from then on.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,12 +65,7 @@ class HistoryFollower(Follower):
 
     def wait(self, seconds: float, most: int = 10_000) -> None:
         """Until something has come, or so long; rows of history have come."""
-        if self._open():
-            seconds = 0.0
-        if self._at:
-            super().wait(seconds, most)
-        elif seconds:
-            time.sleep(seconds)
+        super().wait(0.0 if self._open() else seconds, most)
 
     def is_at_end(self, partition: TopicPartition) -> bool:
         """Whether all of a partition has been taken."""
