@@ -514,7 +514,7 @@ def test_should_refuse_addresses_that_others_can_reach_without_a_token() -> None
     ["0.0.0.0:8080", "[::]:8080", "[::ffff:0.0.0.0]:8080", "224.0.0.1:80", "255.255.255.255:80", "0:80", "host:99999", ":80"],
 )
 def test_should_refuse_addresses_that_nobody_can_reach(server: str) -> None:
-    with pytest.raises(ConfigError, match="name or address under which they reach this one"):
+    with pytest.raises(ConfigError, match="name or address under which they reach this instance"):
         bind(server, "secret")
 
 
