@@ -26,6 +26,9 @@ BATCHES_FILE = "BENCH_BATCHES_FILE"
 # How many reads a second of the store `counts` the process does itself beside its work; none unless that is measured.
 READS = "BENCH_READS"
 
+# Process what there is as a backfill.
+BACKFILL = "BENCH_BACKFILL"
+
 
 class _Restored(StateRestoreListener):
     """How many records were restored, and how long it took from the first start to the last end that was told."""
@@ -84,7 +87,10 @@ def main(arguments: list[str]) -> None:
                 os._exit(1)
 
         streams.set_state_listener(listen)
-        streams.start()
+        if os.environ.get(BACKFILL):
+            streams.backfill()
+        else:
+            streams.start()
         if path := os.environ.get(BATCHES_FILE):
             _record_batches(streams, Path(path))
         if reads := os.environ.get(READS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from bench.operators import OPERATORS
@@ -15,6 +16,7 @@ from penstock import (
     Materialized,
     Produced,
     Serdes,
+    SparkHistory,
     StreamJoined,
     StreamsBuilder,
     TimeWindows,
@@ -28,6 +30,9 @@ WINDOW_MS = 10_000
 # that second, and what the store has dropped by then is never seen: keep it.
 RETENTION_MS = 86_400_000
 
+# A folder of Parquet files that `source` reads first.
+HISTORY = "BENCH_HISTORY"
+
 _Build = Callable[[StreamsBuilder, KStream, str, str], None]
 
 
@@ -37,7 +42,8 @@ def named(name: str, source: str, other: str, sink: str) -> Topology:
     if name in OPERATORS:
         OPERATORS[name](builder, source, other, sink)
         return builder.build()
-    _TOPOLOGIES[name](builder, builder.stream(source, Consumed(STRING, STRING)), other, sink)
+    history = SparkHistory(os.environ[HISTORY]) if HISTORY in os.environ else None
+    _TOPOLOGIES[name](builder, builder.stream(source, Consumed(STRING, STRING, history=history)), other, sink)
     return builder.build()
 
 

@@ -14,6 +14,7 @@ import pytest
 from penstock import Consumed, Serdes, StreamsBuilder
 from tests.faults.dying import FILES, Rows
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import texts, topics
 
 COLUMNS = pa.schema([("id", pa.int64()), ("kind", pa.string())])
@@ -53,7 +54,7 @@ class Reader(threading.Thread):
 
     def stop(self) -> None:
         self._stop_reading.set()
-        self.join(60)
+        self.join(LIMIT)
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2"])
@@ -86,5 +87,5 @@ def test_should_write_each_row_once_though_a_worker_dies_at_each_step(
     assert reader.wrong is None
     if format == "parquet":
         assert sorted(row.id for row in spark.read.parquet(str(path)).select("id").collect()) == expected
-    streams.close(60_000)
+    streams.close()
     assert seen(path, format) == expected

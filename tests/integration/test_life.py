@@ -43,7 +43,7 @@ def test_should_tell_its_states_and_leave_the_users_session_alone(kafka: Kafka, 
         assert streams.state is State.CREATED
         streams.start()
         wait_until_running(streams)
-        with pytest.raises(StreamsError, match="started once"):
+        with pytest.raises(StreamsError, match="cannot be started"):
             streams.start()
         assert len(kafka.read(out, 1)) == 1
     assert streams.state is State.NOT_RUNNING
@@ -150,7 +150,7 @@ def test_should_close_before_it_was_started(kafka: Kafka, spark: Any, tmp_path: 
     streams = KafkaStreams(pipe("in", "out"), config, spark=spark)
     assert streams.close(timeout=10_000)
     assert streams.state is State.NOT_RUNNING
-    with pytest.raises(StreamsError, match="started once"):
+    with pytest.raises(StreamsError, match="cannot be started"):
         streams.start()
 
 

@@ -38,7 +38,7 @@ def test_should_say_whose_positions_a_broker_does_not_keep(kafka: Kafka, produce
     long = TopicPartitionMetadata(0, ProcessorMetadata({f"store-{number:03}": number for number in range(300)})).encode()
     offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1), TopicPartition(topic, 1): OffsetAndMetadata(1, long)}
     producer.begin()
-    with pytest.raises(StreamsError, match=rf"committed with {topic}-1 takes {len(long):,} bytes.*offset\.metadata\.max\.bytes"):
+    with pytest.raises(StreamsError, match=rf"metadata of {topic}-1 has {len(long):,} bytes.*offset\.metadata\.max\.bytes"):
         producer.commit(offsets, group_metadata(group, -1, ""))
     producer.abort()
     producer.close()

@@ -185,7 +185,7 @@ def test_should_refuse_another_topology_with_a_sentence(kafka: Kafka, run: Run, 
     run(word_count(source, out), {**config, "state.dir": str(tmp_path / "first")})
     other = run(pipe(source, out), {**config, "state.dir": str(tmp_path / "second")}, wait=False)
     wait_until(lambda: other.failure is not None, "the other topology is refused", LIMIT)
-    assert "the brokers refuse this instance in the streams group" in str(other.failure)
+    assert "The brokers refuse this instance in the streams group" in str(other.failure)
     assert "Topology updates are not supported yet" in str(other.failure)
 
 

@@ -51,7 +51,7 @@ _MEASURES = {
     "group record bytes": lambda fleet: _largest(fleet, "record_bytes"),
     "assign, ms": lambda fleet: 1000 * _largest(fleet, "assign_seconds"),
     "take, ms": lambda fleet: 1000 * _largest(fleet, "take_seconds"),
-    "driver, ms/s": lambda fleet: 1000 * next(e["cpu"] for e in fleet["events"] if e["event"] == "steady"),
+    "driver, ms/s": lambda fleet: 1000 * next((e["cpu"] for e in fleet["events"] if e["event"] == "steady"), 0.0),
     "KB an instance": lambda fleet: fleet["memory_bytes_of_an_instance"] / 1000,
 }
 

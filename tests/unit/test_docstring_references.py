@@ -19,8 +19,8 @@ def references(file: Path) -> Iterator[str]:
 
 
 def exists(name: str, file: Path) -> bool:
-    places = (file.parent, SOURCES, SOURCES / "penstock", ROOT, ROOT / "docs")
-    return any((place / name).exists() for place in places)
+    above = [folder for folder in file.parents if folder.is_relative_to(ROOT)]
+    return any((folder / name).exists() for folder in (*above, SOURCES / "penstock", ROOT / "docs"))
 
 
 def test_should_find_every_file_that_a_docstring_names() -> None:

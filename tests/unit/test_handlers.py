@@ -196,7 +196,7 @@ def test_should_say_what_a_handler_must_return(answer: Any) -> None:
     ids=["Java's order", "without a partition", "text", "another record"],
 )
 def test_should_refuse_a_dead_letter_with_shifted_arguments(letter: Any) -> None:
-    with pytest.raises(TypeError, match=r"write ProducedRecord\(topic, partition or None, key bytes, value bytes, timestamp"):
+    with pytest.raises(TypeError, match=r"expected ProducedRecord\(topic, partition or None, key bytes, value bytes, timestamp"):
         handlers.as_response(Response.resume([letter]), Bare(None))
     assert handlers.as_response(Response.resume([PRODUCED]), Bare(None)).dead_letter_queue_records == (PRODUCED,)
 

@@ -33,6 +33,7 @@ from penstock.serdes.codecs import (
     serialize_string,
 )
 from penstock.serdes.contract import OpenHeaders, UserDeserializer, UserSerializer, wants_headers
+from penstock.serdes.typed_json import TypedJsonDeserializer, TypedJsonSerializer
 from penstock.serdes.windowed import TimeWindowedSerializer
 
 
@@ -56,6 +57,7 @@ class ColumnDeserializer:
         """The value of each; raises where one is not plain, and they have to be read one by one."""
 
 
+_NONE = frozenset({type(None)})
 _pack_start = struct.Struct(">q").pack
 
 _Column = Callable[[Sequence[Any]], Sequence[Any]]
@@ -103,6 +105,8 @@ def serialize_column(
         fast = _fast(_SERIALIZERS, serializer)
         if fast is not None:
             return fast(values)
+        if type(serializer) is TypedJsonSerializer and _NONE.isdisjoint(map(type, values)):
+            return list(map(serializer.call, values))
     except (TypeError, ValueError, AttributeError, struct.error, OverflowError, RecursionError):
         pass  # not plain: the serializer says what it does with it
     return _each(serializer, topic, values, headers)
@@ -140,6 +144,8 @@ def deserialize_column(
             return deserializer.deserialize_all(topic, data)
         if fast is not None:
             return fast(data)
+        if type(deserializer) is TypedJsonDeserializer and _NONE.isdisjoint(map(type, data)):
+            return list(map(deserializer.call, data))  # type: ignore[arg-type]  # there is no None
     except (TypeError, ValueError, IndexError, struct.error, RecursionError):
         pass  # not plain: the deserializer says what it does with it
     return _each(deserializer, topic, data, headers)

@@ -21,7 +21,7 @@ ReadOffsets = Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]
 
 
 class PartitionLag(NamedTuple):
-    """The end of a partition and its committed offset. Before the first commit, the position."""
+    """The end of a partition and its committed offset. Before the first commit the read position stands for it."""
 
     committed: int
     end: int

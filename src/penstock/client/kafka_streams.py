@@ -21,6 +21,7 @@ from penstock.client.backfill import Backfill
 from penstock.client.callbacks import Callbacks
 from penstock.client.client_life import ClientLife, ClosedWhileStartingError
 from penstock.client.close_options import CloseOptions
+from penstock.client.dataframe_tables import DataframeTables, dataframe_sources
 from penstock.client.input_lags import InputLags
 from penstock.client.inside import Inside
 from penstock.client.listeners import StateListener, StateRestoreListener
@@ -144,6 +145,7 @@ class KafkaStreams(QueryMethods):
         self._inside = Inside(self._client_id)
         self._web: WebService | None = None
         self._known_locations: Locations | None = None
+        self._dataframes: DataframeTables | None = None
         self._query_key = secrets.token_bytes(32)
         self._identity: Identity | None = None
         self._directory: StateDirectory | None = None
@@ -328,6 +330,15 @@ class KafkaStreams(QueryMethods):
         count = threads_of(context, wanted, len(prepared.plan.tasks()), self._life.refuse_if_closing)
         threads = [self._threads.add() for _ in range(count)]
         self._spark_threads = SparkThreads(context, self._application(prepared), [thread.name for thread in threads])
+        sources = dataframe_sources(self._topology.internal_topology_builder.registry)
+        if sources:
+            self._say_starting("DataFrames: those that streams are joined with are loaded")
+            use = self._session
+            self._dataframes = DataframeTables(
+                sources, lambda: use.session, self._spark_threads.set_tables, f"{self._client_id}-dataframes"
+            )
+            self._dataframes.load()
+            self._dataframes.start()
         events = Events(
             self._on_running,
             self._on_rebalancing,
@@ -1065,6 +1076,8 @@ class KafkaStreams(QueryMethods):
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)
         if self._web is not None and with_page:
             self._web.close()
+        if self._dataframes is not None:
+            self._dataframes.close()
         if self._tables is not None:
             self._tables.close()
         if self._queries is not None:

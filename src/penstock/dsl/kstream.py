@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
-from penstock.dsl import global_ktable, stream_join
-from penstock.dsl.abstract_stream import AbstractStream, value_mapper_with_key
+from penstock.dsl import global_ktable, stream_dataframe_join, stream_join
+from penstock.dsl.abstract_stream import AbstractStream, joiner_with_key, value_mapper_with_key
 from penstock.dsl.arguments import check_supplier, option, required
 from penstock.dsl.branched import BranchedKStream
 from penstock.dsl.grouped_stream import KGroupedStream
@@ -578,6 +578,36 @@ class KStream(AbstractStream[K, V]):
         if not isinstance(other, KStream):
             raise misuse(f"outer_join is for two streams; a stream cannot be outer joined with {other!r}")
         return stream_join.join(self, other, arguments, options, left=True, right=True)
+
+    def join_dataframe(
+        self,
+        make_dataframe: Callable[..., Any],
+        joiner: Callable[..., Any],
+        on: str | Sequence[str] | tuple[str | Sequence[str], Callable[[K, V], Any]],
+        refresh: Duration | None = None,
+        *,
+        with_key: bool = False,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Join each record with the row of a DataFrame; records without a row give nothing. Not part of Kafka Streams.
+
+        `make_dataframe` is called in the driver, with the SparkSession if it takes a parameter, before the start and then every
+        `refresh`. It may return a `pyarrow.Table` or a list of dicts as well. If a refresh fails, the rows of the last one are
+        kept. Each stream thread has a copy of the rows in memory. `on="user_id"` looks up the record's key in that column, and
+        `on=("user_id", lambda key, value: value["user"])` what the function returns. With several columns the key is a tuple.
+        The joiner gets the value and the row as a dict; with `with_key=True` the key first.
+
+        >>> from penstock import Consumed, Produced, Serdes, StreamsBuilder, TopologyTestDriver
+        >>> builder, text = StreamsBuilder(), Serdes.string()
+        >>> clicks = builder.stream("clicks", Consumed(text, text))
+        >>> users = lambda: [{"user_id": "u1", "city": "Oslo"}]
+        >>> clicks.join_dataframe(users, lambda page, user: f"{page} from {user['city']}", on="user_id").to("placed")
+        >>> with TopologyTestDriver(builder.build(), {"default.key.serde": text, "default.value.serde": text}) as driver:
+        ...     driver.create_input_topic("clicks", text, text).pipe_key_values([("u1", "home"), ("u2", "home")])
+        ...     driver.create_output_topic("placed", text, text).read_key_values()
+        [('u1', 'home from Oslo')]
+        """
+        return stream_dataframe_join.join_dataframe(self, make_dataframe, joiner_with_key(joiner, with_key), on, refresh, name)
 
     def _derive(
         self,

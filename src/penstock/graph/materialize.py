@@ -37,23 +37,23 @@ class MaterializedOptions(Protocol):
     """What the user says of a table's store."""
 
     @property
-    def store_name(self) -> str | None: ...  # noqa: D102
+    def store_name(self) -> str | None: ...
     @property
-    def key_serde(self) -> Any: ...  # noqa: D102
+    def key_serde(self) -> Any: ...
     @property
-    def value_serde(self) -> Any: ...  # noqa: D102
+    def value_serde(self) -> Any: ...
     @property
-    def supplier(self) -> Any: ...  # noqa: D102
+    def supplier(self) -> Any: ...
     @property
-    def store_type(self) -> Any: ...  # noqa: D102
+    def store_type(self) -> Any: ...
     @property
-    def caching(self) -> bool: ...  # noqa: D102
+    def caching(self) -> bool: ...
     @property
-    def logging(self) -> bool: ...  # noqa: D102
+    def logging(self) -> bool: ...
     @property
-    def topic_config(self) -> Mapping[str, Any]: ...  # noqa: D102
+    def topic_config(self) -> Mapping[str, Any]: ...
     @property
-    def retention_ms(self) -> int | None: ...  # noqa: D102
+    def retention_ms(self) -> int | None: ...
 
 
 class MaterializedStore:
@@ -151,7 +151,6 @@ class DslStoreBuilder(StoreBuilder[Any]):
         return self._builder()
 
     def build(self) -> Any:
-        """A new store, not opened yet."""
         builder = self._builder()
         builder = builder.with_logging_enabled(self._log_config) if self._enable_logging else builder.with_logging_disabled()
         builder = builder.with_caching_enabled() if self._enable_caching else builder.with_caching_disabled()

@@ -231,7 +231,7 @@ class ThreadProducer:
                 self._producer.poll(0)
 
     def _wait_for_room(self, topic: str, since: float) -> float:
-        """Wait a moment while the queue is full. Returns when it became full; `since` is 0 on the first call."""
+        """Wait a moment because the queue is full. `since`, and the result, is the time when it became full; 0 at first."""
         now = time.monotonic()
         if since and now > since + _TIMEOUT:
             self._raise_failure(self._failures)

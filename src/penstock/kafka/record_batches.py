@@ -213,7 +213,7 @@ def _as_sequence(offsets: Numbers) -> Sequence[int]:
 def _equally_long(memory: npt.NDArray[np.uint8], size: int, at: int, end: int, most: int) -> Numbers:
     """Return the starts of records with the same length as the first. Empty if the length takes more than one byte.
 
-    Each start follows from the length before, and all lengths are equal.
+    The starts are equally spaced, because the lengths are equal.
     """
     if size > 127:
         return np.empty(0, np.int64)

@@ -9,8 +9,8 @@
 A member says in each heartbeat which epoch it has. The brokers raise it whenever the member has taken up an assignment, and
 refuse commits with an older one. Another member gets a task only after this one has said that it has given it up.
 
-The rest of the application sees what it sees of a classic group: `on_revoked` before work has to stop, `on_assigned` with the
-tasks after it. The generation of an assignment is the member's epoch.
+The rest of the application uses the same callbacks as for a classic group: `on_revoked` before work has to stop, `on_assigned`
+with the new tasks. The generation of an assignment is the member's epoch.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from kafka import KafkaConsumer
@@ -68,10 +69,11 @@ _RACK_TAG = "client.rack"
 class StreamsMember(GroupClient):
     """Joins a streams group in the background and stays a member until closed.
 
-    `topology` is asked for when the member joins, `tasks` are all of its tasks; `info` tells who it is. `on_revoked` and
-    `on_assigned` are as for `GroupMember`. `fenced_by_epoch` says that whoever commits names the epoch (exactly-once): a new
-    epoch is a new generation then. Otherwise this member commits for its threads, and an assignment that takes nothing away
-    leaves the generation as it is.
+    `topology()` returns the topology when the member joins, `tasks()` all tasks of the application, `info()` the data of this
+    instance. `on_revoked` and `on_assigned` are as for `GroupMember`.
+
+    `fenced_by_epoch`: the threads commit with the member epoch (exactly-once), so each new epoch is a new generation. Otherwise
+    this member commits for its threads, and the generation changes only when the instance loses a task.
     """
 
     def __init__(
@@ -100,11 +102,11 @@ class StreamsMember(GroupClient):
         self._forget()
 
     def _forget(self) -> None:
-        """This member has no epoch, and no tasks."""
+        """Reset to a member without epoch and tasks."""
         self._epoch, self._endpoint_epoch = JOIN, -1
         self._target, self._owned = Tasks(), Tasks()
         self._told: Tasks | None = None
-        """The tasks that the brokers know this member has."""
+        """The tasks that the brokers were last told of; None if that is not known."""
         self._stopping: Stopped | None = None
         self._announced: tuple[int, Tasks, Mapping[TaskId, str], Mapping[TaskId, tuple[str, ...]], int] | None = None
         self._generation = -1
@@ -112,7 +114,7 @@ class StreamsMember(GroupClient):
         self._copies: Mapping[TaskId, tuple[str, ...]] = {}
         self._error_code = 0
         self._is_waiting = False
-        """Whether the brokers assign nothing yet."""
+        """Whether the brokers do not assign tasks yet."""
         self._due_at, self._interval = 0.0, _FIRST_INTERVAL
 
     # -- called by the application -------------------------------------------------------------------------------------
@@ -126,24 +128,24 @@ class StreamsMember(GroupClient):
 
     @property
     def is_leader(self) -> bool:
-        """Whether this member has the first of all tasks: there is no leader, and only one member has that."""
+        """Whether this member has the first task. A streams group has no leader, and only one member has that task."""
         first = min((TaskId(int(subtopology.id), 0) for subtopology in self._joined), default=None)
         return first is not None and first in self._owned.active
 
     def request_rejoin(self) -> None:
-        """Send a heartbeat at once: it tells whether the application is to stop. The brokers decide when tasks move."""
+        """Send a heartbeat at once, with the wish to shut down if there is one. The brokers decide when tasks move."""
         self._requests.put((lambda consumer: self._hurry(), Future()))
 
     def _hurry(self) -> None:
         self._due_at = 0.0
 
     def resubscribe(self, topics: Iterable[str], timeout: float = 60.0) -> None:
-        """Join anew, with the topology as it is now."""
+        """Leave, and join with the current topology."""
         self._ask(self._leave_now, timeout)
         self._ask(self._join_once_more, timeout)
 
     def leave(self) -> None:
-        """Give up all work and stay out of the group until told to join again; returns at once."""
+        """Give up all tasks and stay out of the group until `join_again`. Returns at once."""
         self._requests.put((self._leave_now, Future()))
 
     def _leave_now(self, consumer: KafkaConsumer) -> None:
@@ -166,39 +168,39 @@ class StreamsMember(GroupClient):
                 self._lost()
                 self._failure = self._others.refusal()
                 if self._failure is not None:
-                    _log.error("membership of group %s ended: %s", self._group, self._failure)
+                    _log.error("Membership of group %s ended: %s", self._group, self._failure)
                     return
-                _log.debug("group %s is not a streams group yet: %s", self._group, exc)
+                _log.debug("Group %s is not a streams group yet: %s", self._group, exc)
                 self._closing.wait(_OTHERS_SECONDS)
             except IncompatibleBrokerVersion as exc:
                 self._failure = ConfigError(
                     "group.protocol = streams needs brokers with Kafka 4.2 or later whose feature streams.version is 1: these "
                     f"do not speak StreamsGroupHeartbeat ({exc}). Upgrade them, or use group.protocol = classic"
                 )
-                _log.error("membership of group %s ended: %s", self._group, self._failure)
+                _log.error("Membership of group %s ended: %s", self._group, self._failure)
                 return
-            except FATAL as exc:
+            except (*FATAL, BrokerError) as exc:
                 self._failure = exc
-                _log.error("membership of group %s ended: %s", self._group, exc)
+                _log.error("Membership of group %s ended: %s", self._group, exc)
                 return
             except Exception as exc:  # noqa: BLE001 - a broken connection shows as one of many exceptions
-                _log.warning("membership of group %s is interrupted: %r", self._group, exc)
+                _log.warning("Membership of group %s is interrupted: %r", self._group, exc)
                 self._closing.wait(RETRY_SECONDS)
 
     def _lost(self) -> None:
-        """The group goes on without this member."""
+        """Give up all tasks: the group continues without this member."""
         had = self._announced is not None
         self._forget()
         if had:
             self._on_revoked(True)
 
     def _join_and_serve(self) -> None:
-        """Stay in the group over one connection; the member outlives it."""
+        """Open a connection and send heartbeats until closed. The membership outlives a lost connection."""
         consumer = open_member_client(
             KafkaConsumer,
             **self._config,
             enable_auto_commit=False,
-            isolation_level="read_committed",  # committed offsets are told when open transactions are decided
+            isolation_level="read_committed",  # the broker answers committed offsets after open transactions are decided
             exclude_internal_topics=False,
         )
         try:
@@ -218,25 +220,21 @@ class StreamsMember(GroupClient):
             consumer.close(autocommit=False, timeout_ms=5_000)
 
     def _beat(self, consumer: KafkaConsumer) -> None:
-        """Send a heartbeat, and take up what the brokers answer."""
-        joining, owned = None, None
-        info = self._info()
-        if self._epoch == JOIN:
-            joining, owned = self._joining(info), Tasks()
-        elif self._owned != self._told:
-            owned = self._owned
+        """Send a heartbeat and process the answer."""
+        info, owned = self._info(), self._owned
         request = heartbeat(
             *(self._group, self._member_id, self._epoch, self._endpoint_epoch, self._instance),
-            joining=joining,
-            owned=owned,
+            joining=self._joining(info) if self._epoch == JOIN else None,
+            owned=owned if owned != self._told else None,
             shutdown=bool(info.error_code),
         )
+        # If the answer is lost, the brokers may have raised the epoch. They accept the old one only together with the tasks.
+        self._told = None
         answer = self._send(consumer, request)
         if answer is None:
             return
         self._others.are_gone()
-        if owned is not None:
-            self._told = owned
+        self._told = owned
         self._take(answer, info)
 
     def _joining(self, info: MemberInfo) -> Joining:
@@ -252,7 +250,7 @@ class StreamsMember(GroupClient):
         )
 
     def _send(self, consumer: KafkaConsumer, request: Any) -> Any | None:
-        """The answer of the coordinator; None where there is none now, and it is asked again."""
+        """Return the coordinator's answer; None if it cannot answer now. The next heartbeat follows soon then."""
         coordinator = consumer._coordinator
         self._due_at = time.monotonic() + min(self._interval, RETRY_SECONDS)
 
@@ -268,7 +266,7 @@ class StreamsMember(GroupClient):
         error, told = for_code(answer.error_code), printable(answer.error_message or "")
         if error.__name__ in _REJOIN:
             reason = told or error.__name__
-            _log.warning("this instance is no member of group %s any more and joins again: %s", self._group, reason)
+            _log.warning("This instance is no member of group %s any more and joins again: %s", self._group, reason)
             self._lost()
         elif issubclass(error, REFUSED_FOR_NOW):
             if not issubclass(error, REFUSED_FOR_NOW[0]):
@@ -276,15 +274,20 @@ class StreamsMember(GroupClient):
         elif issubclass(error, (GroupIdNotFoundError, *FATAL)):
             raise error(told)
         elif answer.error_code in _TOPOLOGY_CODES or error.__name__ == "InvalidRequestError":
-            kind = _TOPOLOGY_CODES.get(answer.error_code, "INVALID_REQUEST")
-            raise ConfigError(
-                f"the brokers refuse this instance in the streams group {self._group}: {kind} {told} All members need the same "
-                "topology, with the same internal topics and settings for them; to change it, "
-                "stop all members and choose another application.id, or delete the group"
-            )
+            raise ConfigError(self._refusal(_TOPOLOGY_CODES.get(answer.error_code, "INVALID_REQUEST"), told))
         elif not getattr(error, "retriable", False):
-            raise BrokerError(f"the group {self._group} refused the heartbeat of this instance: {error.__name__} {told}")
+            raise BrokerError(f"The group {self._group} refused the heartbeat of this instance: {error.__name__} {told}")
         return None
+
+    def _refusal(self, kind: str, told: str) -> str:
+        if self._instance is not None and "tatic member" in told:
+            advice = "Leave group.instance.id out, or use group.protocol = classic"
+        else:
+            advice = (
+                "All members need the same topology, with the same internal topics and settings for them. To change it, stop all "
+                "members and choose another application.id, or delete the group"
+            )
+        return f"The brokers refuse this instance in the streams group {self._group}: {kind} {told} {advice}"
 
     def _take(self, answer: Any, info: MemberInfo) -> None:
         self._epoch, self._interval = answer.member_epoch, max(0.1, answer.heartbeat_interval_ms / 1000)
@@ -302,7 +305,7 @@ class StreamsMember(GroupClient):
             self._announce(info)
 
     def _reconcile(self) -> None:
-        """Go to what the brokers want; tasks that are taken away have to stop first."""
+        """Take over the target assignment. Tasks that the brokers take away have to stop first."""
         if self._owned.active <= self._target.active:
             self._owned, self._due_at = self._target, 0.0
         else:
@@ -316,10 +319,10 @@ class StreamsMember(GroupClient):
             told = printable(one.status_detail)
             if one.status_code < SHUTDOWN_APPLICATION and told not in self._warned and len(self._warned) < _MOST_WARNINGS:
                 self._warned.add(told)
-                _log.warning("the brokers of streams group %s say: %s", self._group, told)
+                _log.warning("The brokers of streams group %s say: %s", self._group, told)
 
     def _read_endpoints(self, told: Sequence[Any]) -> None:
-        """Which members with an `application.server` have which tasks."""
+        """Read which tasks the members with an `application.server` have."""
         subtopology_of = {topic: int(known.id) for known in self._joined for topic in known.inputs}
 
         def tasks(partitions: Iterable[Any]) -> set[TaskId]:
@@ -336,7 +339,7 @@ class StreamsMember(GroupClient):
         self._elsewhere, self._copies = active, copies
 
     def _announce(self, info: MemberInfo) -> None:
-        """Tell the application what has changed; the brokers know what this member has."""
+        """Pass a changed assignment to the application."""
         now = self._epoch, self._owned, self._elsewhere, self._copies, self._error_code
         if now == self._announced:
             return
@@ -346,7 +349,7 @@ class StreamsMember(GroupClient):
         own = dict.fromkeys(self._owned.active, info.process_id)
         others = {task: host for task, host in self._elsewhere.items() if host != info.host and task not in own}
         copies = {task: tuple(host for host in hosts if host != info.host) for task, hosts in self._copies.items()}
-        hosts = {info.process_id: info.host} | {host: host for host in (*others.values(), *sum(copies.values(), ()))}
+        hosts = {info.process_id: info.host} | {host: host for host in chain(others.values(), *copies.values())}
         membership = Membership(
             self._generation,
             group_metadata(self._group, self._epoch, self._member_id, self._instance),
@@ -361,7 +364,7 @@ class StreamsMember(GroupClient):
         self._on_assigned(self._with_strangers(membership))
 
     def _with_strangers(self, membership: Membership) -> Membership:
-        """Members without an `application.server` are not told of by name: what nobody is known to have is another's."""
+        """Add an unnamed member as the owner of all other tasks: the brokers name only members with an `application.server`."""
         left = set(self._tasks()) - membership.owners.keys()
         if not left:
             return membership
@@ -372,7 +375,7 @@ class StreamsMember(GroupClient):
         )
 
     def _say_goodbye(self, consumer: KafkaConsumer, epoch: int) -> None:
-        """Leave the group, if there is anything to leave."""
+        """Leave the group if this instance is a member."""
         if self._epoch == JOIN:
             return
         request = heartbeat(self._group, self._member_id, epoch, -1, self._instance)
@@ -380,4 +383,4 @@ class StreamsMember(GroupClient):
         try:
             self._send(consumer, request)
         except Exception as exc:  # noqa: BLE001 - the group notices when the session ends
-            _log.debug("group %s was not told that this instance leaves: %s", self._group, exc)
+            _log.debug("Group %s was not told that this instance leaves: %s", self._group, exc)

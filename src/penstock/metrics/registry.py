@@ -348,7 +348,7 @@ class Metrics:
     def add_latency_rate_total_sensor(
         self, scope_name: str, entity_name: str, operation_name: str, recording_level: RecordingLevel, *tags: str
     ) -> Sensor:
-        """Return such a sensor, also with `<operation>-latency-avg` and `-max` of the recorded values."""
+        """Like `add_rate_total_sensor`, with `<operation>-latency-avg` and `-max` of the recorded values in addition."""
         sensor, group, named = self._own_sensor(scope_name, entity_name, operation_name, recording_level, tags)
         self.add_avg_and_max(sensor, group, named, f"{operation_name}-latency", f"latency of calls to {operation_name}")
         self.add_rate_and_total(sensor, group, named, operation_name, f"calls to {operation_name}")

@@ -28,6 +28,7 @@ from penstock.operators.joins.outer_join_store import (
 )
 from penstock.operators.joins.self_join import KStreamKStreamSelfJoin
 from penstock.operators.joins.shared_times import TimeTracker, TimeTrackerSupplier
+from penstock.operators.joins.stream_dataframe_join import KStreamDataFrameJoin
 from penstock.operators.joins.stream_global_table_join import KStreamGlobalKTableJoin
 from penstock.operators.joins.stream_stream_join import (
     KStreamKStreamJoin,
@@ -77,6 +78,7 @@ __all__ = [
     "ForeignTableJoinProcessorSupplier",
     "KStreamAggregate",
     "KStreamBranch",
+    "KStreamDataFrameJoin",
     "KStreamFilter",
     "KStreamFlatMap",
     "KStreamFlatMapValues",

@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 from penstock.batches.record_batch import RecordBatch
 from penstock.ids import TaskId
+from penstock.metrics.registry import Metrics
+from penstock.operators.joins.lookup_table import LookupTables
 from penstock.processor import (
     Cancellable,
     Duration,
@@ -20,6 +22,7 @@ from penstock.processor import (
     Punctuator,
 )
 from penstock.record import RecordContext, RecordMetadata
+from penstock.state.cache import RecordCache
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
@@ -40,10 +43,13 @@ class OperatorContext(Protocol):
     """Where the record that is being processed came from."""
     current_node: Any
     app_configs: Mapping[str, Any]
-    metrics: Any
-    cache: Any
+    metrics: Metrics
+    cache: RecordCache
     is_only_run: bool
     """Whether this batch has all rows until the commit, so that the last result of a key can be forwarded."""
+
+    lookup_tables: LookupTables
+    """The DataFrames that streams are joined with."""
 
     holds_changes: bool
     """Whether changes of a table that are written past its cache wait for the flush all the same."""

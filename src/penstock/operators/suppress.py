@@ -102,7 +102,6 @@ class KTableSuppressProcessor(OperatorProcessor[Any, "Change[Any]", Any, "Change
         self._safe_to_drop_tombstones = suppress.safe_to_drop_tombstones
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the buffer."""
         self._context = context
         self._stream_time = StreamTime(context, self._store_name)
         self._buffer = context.get_state_store(self._store_name)

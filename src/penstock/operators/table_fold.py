@@ -45,7 +45,6 @@ class TableFold(BatchProcessor, AggregationProcessor):
 
     @property
     def waits_for_flush(self) -> bool:
-        """Whether rows stay in the cache."""
         return self.takes_batches and self._forwarder.waits_for_flush
 
     @abstractmethod

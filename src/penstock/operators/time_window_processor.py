@@ -108,5 +108,4 @@ class WindowAggregateValueGetter(KTableValueGetter):
         self._fetch = context.get_state_store(self._store_name).fetch
 
     def get(self, key: Windowed[Any], as_of: int | None = None) -> Any:
-        """The result of a window with its timestamp, or None."""
         return self._fetch(key.key, key.window.start)

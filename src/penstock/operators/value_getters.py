@@ -116,7 +116,6 @@ class KTableStoreValueGetter(KTableValueGetter):
         return [None if row is None else ValueAndTimestamp(*row) for row in table.rows_of(table.raw_keys(keys))]
 
     def get(self, key: Any, as_of: int | None = None) -> Any:
-        """The row with its timestamp, or None."""
         if as_of is None:
             return self._store.get(key)
         if not self._store.is_versioned_store:
@@ -157,7 +156,6 @@ class DerivedValueGetter(KTableValueGetter):
         self._parent.init(context)
 
     def get(self, key: Any, as_of: int | None = None) -> Any:
-        """The derived row with its timestamp, or None."""
         return self._derive(key, self._parent.get(key) if as_of is None else self._parent.get(key, as_of))
 
     @abstractmethod

@@ -10,6 +10,7 @@ from penstock.batches.record_batch import RecordBatch
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import StreamsError
 from penstock.ids import TaskId
+from penstock.operators.joins.lookup_table import LookupTables
 from penstock.processor import (
     Cancellable,
     Duration,
@@ -24,6 +25,7 @@ from penstock.runtime.read_only_store import ReadOnlyStore
 from penstock.runtime.store_context import AbstractTaskContext
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes.record_headers import AddedHeaders
+from penstock.state.cache import RecordCache
 from penstock.windows import to_ms
 
 if TYPE_CHECKING:
@@ -46,13 +48,14 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
         config: StreamsConfig,
         state_manager: ProcessorStateManager,
         metrics: TaskMetrics,
-        cache: Any,
+        cache: RecordCache,
         record_collector: RecordCollector,
     ) -> None:
         super().__init__(task_id, config, state_manager, metrics, cache)
         self.record_collector = record_collector
         self.is_only_run = True
         self.holds_changes = False
+        self.lookup_tables = LookupTables()
         self.commit_hooks: list[tuple[Node, CommitHooks]] = []
         """Who takes part in commits, with its node."""
         self._task: StreamTask | None = None

@@ -12,6 +12,7 @@ from penstock.processor import Cancellable, Duration, ProcessorContext, Punctuat
 from penstock.record import Record
 from penstock.runtime.store_context import AbstractTaskContext
 from penstock.runtime.task_metrics import TaskMetrics
+from penstock.state.cache import RecordCache
 
 if TYPE_CHECKING:
     from penstock.config.streams_config import StreamsConfig
@@ -26,7 +27,7 @@ class GlobalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any]):
     state_manager: GlobalStateManager
 
     def __init__(
-        self, config: StreamsConfig, state_manager: GlobalStateManager, metrics: TaskMetrics, cache: Any, clock: Clock
+        self, config: StreamsConfig, state_manager: GlobalStateManager, metrics: TaskMetrics, cache: RecordCache, clock: Clock
     ) -> None:
         super().__init__(GLOBAL_TASK_ID, config, state_manager, metrics, cache)
         self._clock = clock

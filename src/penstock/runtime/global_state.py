@@ -28,6 +28,7 @@ from penstock.runtime.nodes import FailedProcessingError, ProcessorNode
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.record_deserializer import RecordDeserializer
 from penstock.runtime.task_metrics import TaskMetrics
+from penstock.state.cache import RecordCache
 from penstock.state.capabilities import rocksdb_of
 from penstock.state.restore import StoreRestorer
 from penstock.state.store import RestoreCallback, StateStore
@@ -168,7 +169,7 @@ class GlobalStateUpdateTask:
         base_dir: Path,
         clock: Clock,
         metrics: TaskMetrics,
-        cache: Any,
+        cache: RecordCache,
         deserialization_handler: DeserializationExceptionHandler | None = None,
     ) -> None:
         self._plan = topology

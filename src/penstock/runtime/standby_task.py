@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.batches.record_batch import RawBatch
 from penstock.ids import TaskId, TopicPartition
@@ -13,6 +13,7 @@ from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.store_context import AbstractTaskContext
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.runtime.task_state import TaskState, check_transition
+from penstock.state.cache import RecordCache
 
 if TYPE_CHECKING:
     from penstock.config.streams_config import StreamsConfig
@@ -28,7 +29,7 @@ class StandbyTask:
         config: StreamsConfig,
         state_manager: ProcessorStateManager,
         metrics: TaskMetrics,
-        cache: Any,
+        cache: RecordCache,
     ) -> None:
         self.task_id = task_id
         self.state = TaskState.CREATED

@@ -14,6 +14,7 @@ from penstock.record import Headers, ProducedRecord, RecordContext, RecordMetada
 from penstock.runtime.current_record import CurrentRecord
 from penstock.runtime.offset_metadata import ProcessorMetadata
 from penstock.runtime.task_metrics import TaskMetrics
+from penstock.state.cache import RecordCache
 from penstock.state.store import RestoreCallback, StateStore, StateStoreContext
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class AbstractTaskContext(CurrentRecord, StateStoreContext):
     metrics: Any = None
     cache: Any = None
 
-    def __init__(self, task_id: TaskId, config: StreamsConfig, state_manager: Any, metrics: TaskMetrics, cache: Any) -> None:
+    def __init__(
+        self, task_id: TaskId, config: StreamsConfig, state_manager: Any, metrics: TaskMetrics, cache: RecordCache | None
+    ) -> None:
         self.task_id = task_id
         self.application_id = config["application.id"]
         self.app_configs = config

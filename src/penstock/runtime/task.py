@@ -30,6 +30,7 @@ from penstock.handlers import deserialization_exception_handler, processing_exce
 from penstock.ids import TaskId, TopicPartition
 from penstock.operators.context import OperatorContext
 from penstock.operators.joins.batch_join import StreamStreamBatchJoin
+from penstock.operators.joins.lookup_table import LookupTables
 from penstock.processor import Cancellable, PunctuationType, Punctuator
 from penstock.record import RawRecord, Record, RecordContext
 from penstock.runtime.cached_tables import CachedTables
@@ -71,6 +72,7 @@ class TaskEnvironment(NamedTuple):
     partitions_for: PartitionsFor | None = None
     """How many partitions a topic has."""
     global_stores: Mapping[str, StateStore] | None = None
+    lookup_tables: LookupTables | None = None
 
 
 class TaskCommit(NamedTuple):
@@ -133,6 +135,7 @@ class StreamTask:
         self.metrics = metrics
         self.context = InternalProcessorContext(task_id, config, state_manager, metrics, environment.cache, collector)
         self.context.attach(self)
+        self.context.lookup_tables = environment.lookup_tables or LookupTables()
         self._clock = clock
         self._processing_handler = processing_exception_handler(config)
         self.timers = Timers(self.context, self._processing_handler, clock, metrics)

@@ -70,7 +70,7 @@ class _Compiler:
         return self._unsupported(cls, path)
 
     def _recursive(self, cls: type, path: str, compile_class: Callable[[type, str], JsonType]) -> JsonType:
-        """Compile a class that may contain itself. An inner occurrence refers to the unfinished result."""
+        """Compile a class that may contain itself. Inner conversions look up the finished result when they are called."""
         found = self._known.get(cls)
         if found is None:
             found = self._known[cls] = []

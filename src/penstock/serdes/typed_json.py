@@ -8,13 +8,13 @@ from typing import Any
 from penstock.errors import SerializationError
 from penstock.serdes.arguments import is_class
 from penstock.serdes.codecs import encode_json, read_json, unreadable
-from penstock.serdes.json_libraries import Library, library_of
+from penstock.serdes.json_libraries import MSGSPEC, Library, library_of
 from penstock.serdes.json_scalars import JsonType
 from penstock.serdes.json_types import json_type
 
 
 class _TypedJson:
-    __slots__ = ("_call", "_library", "_type", "annotation", "name")
+    __slots__ = ("_call", "_library", "_type", "annotation", "call", "name")
 
     called_directly = True
 
@@ -42,6 +42,8 @@ class TypedJsonSerializer(_TypedJson):
     def __init__(self, annotation: Any) -> None:
         super().__init__(annotation)
         self._call: Callable[[Any], bytes] = self._through_library() if self._library is not None else self._through_type()
+        self.call = self._call
+        """The same for a value that is there, for callers that ask again if it raises anything."""
 
     def __call__(self, topic: str, value: Any) -> bytes | None:
         """Return compact JSON in UTF-8. Values of other types are refused."""
@@ -79,13 +81,15 @@ class TypedJsonDeserializer(_TypedJson):
     def __init__(self, annotation: Any) -> None:
         super().__init__(annotation)
         self._call: Callable[[bytes], Any]
+        self.call: Callable[[bytes], Any]
         if self._library is not None:
             loads = self._library.loads(annotation)
             self._call = lambda data: loads(_json_only(data))
+            self.call = loads if self._library is MSGSPEC else self._call  # msgspec refuses such numbers itself
         else:
             assert self._type is not None
             read = self._type.read
-            self._call = lambda data: read(read_json(data))
+            self._call = self.call = lambda data: read(read_json(data))
 
     def __call__(self, topic: str, data: bytes | None) -> Any:
         """Return an object of the type. Unknown fields are ignored; missing fields take their defaults."""

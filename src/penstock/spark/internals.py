@@ -480,7 +480,7 @@ def bytes_in_environment(rows: RDD[Any], function: Callable[[Iterator[Any]], Ite
     # Profilers belong to the session. A large function is sent as a broadcast, which lives as long as this RDD.
     command = (partial(_on_partition, function), None, rows._jrdd_deserializer, NoOpSerializer())
     pickled, broadcasts = cloudpickle.dumps(command), kept.nothing
-    if len(pickled) > _LARGE:
+    if len(pickled) > _LARGE or any(True for _ in spark._pickled_broadcast_vars):
         pickled, broadcasts, _, _ = _prepare_for_python_RDD(spark, command)
     includes = spark._python_includes or kept.nothing
     wrapped = kept.python_function(

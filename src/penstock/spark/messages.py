@@ -9,12 +9,14 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_lines import LogLine
 from penstock.metrics.transfer import MetricsUpdate
+from penstock.operators.joins.lookup_table import PackedTable
 from penstock.runtime.flow import Flow
 from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.spark.identity import Identity
@@ -48,6 +50,14 @@ class Application:
     def transactional_id(self, thread: int) -> str:
         """Return the transactional id of a thread. Reopening the thread aborts the transaction left open under it."""
         return f"{self.config['application.id']}-{self.process_id}-{thread + 1}"
+
+
+class TablesBroadcast(Protocol):
+    """Spark's broadcast of the DataFrames that streams are joined with, by the name of their join."""
+
+    @property
+    def value(self) -> Mapping[str, PackedTable]:
+        """The tables; a worker fetches them when it is first asked."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,7 @@ class Residency:
     """In a backfill: the end offset of each source partition."""
     application: bytes | None = field(default=None, repr=False)  # contains the application's secrets
     executor: str | None = None
+    tables: TablesBroadcast | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

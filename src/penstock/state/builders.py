@@ -24,7 +24,7 @@ from penstock.state.layers.metered_key_value import MeteredKeyValueStore
 from penstock.state.layers.metered_session import MeteredSessionStore
 from penstock.state.layers.metered_versioned import MeteredVersionedStore
 from penstock.state.layers.metered_window import MeteredWindowStore
-from penstock.state.store import StoreBuilder
+from penstock.state.store import StateStore, StoreBuilder
 from penstock.state.suppliers import KeyValueBytesStoreSupplier, StoreSupplier
 from penstock.state.value_formats import PLAIN, ValueFormat, format_of
 from penstock.state.windowed_suppliers import (
@@ -74,7 +74,6 @@ class AbstractStoreBuilder(StoreBuilder[Any], Generic[S]):
         return self._format
 
     def build(self) -> Any:
-        """Return a new store, not opened yet."""
         store = self._engine()
         if self._enable_logging:
             store = self._logged(store)
@@ -100,15 +99,15 @@ class AbstractStoreBuilder(StoreBuilder[Any], Generic[S]):
         return engine
 
     @abstractmethod
-    def _logged(self, inner: Any) -> Any:
+    def _logged(self, inner: StateStore) -> StateStore:
         """Return the change-logging layer."""
 
     @abstractmethod
-    def _cached(self, inner: Any) -> Any:
+    def _cached(self, inner: StateStore) -> StateStore:
         """Return the caching layer."""
 
     @abstractmethod
-    def _metered(self, inner: Any) -> Any:
+    def _metered(self, inner: StateStore) -> StateStore:
         """Return the typed layer on top."""
 
 
@@ -117,13 +116,13 @@ class KeyValueStoreBuilder(AbstractStoreBuilder[KeyValueBytesStoreSupplier]):
 
     _converted = ConvertedKeyValueStore
 
-    def _logged(self, inner: Any) -> Any:
+    def _logged(self, inner: StateStore) -> StateStore:
         return ChangeLoggingKeyValueStore(inner, self._format)
 
-    def _cached(self, inner: Any) -> Any:
+    def _cached(self, inner: StateStore) -> StateStore:
         return CachingKeyValueStore(inner)
 
-    def _metered(self, inner: Any) -> Any:
+    def _metered(self, inner: StateStore) -> StateStore:
         return MeteredKeyValueStore(inner, self._format, self._supplier.metrics_scope, self._key_serde, self._value_serde)
 
 
@@ -133,10 +132,10 @@ class ListValueStoreBuilder(KeyValueStoreBuilder):
     def _engine(self) -> Any:
         return ListValueStore(super()._engine())
 
-    def _logged(self, inner: Any) -> Any:
+    def _logged(self, inner: StateStore) -> StateStore:
         return ChangeLoggingListValueStore(inner, self._format)
 
-    def _metered(self, inner: Any) -> Any:
+    def _metered(self, inner: StateStore) -> StateStore:
         return MeteredListValueStore(inner, self._format, self._supplier.metrics_scope, self._key_serde, self._value_serde)
 
 
@@ -155,22 +154,21 @@ class WindowStoreBuilder(AbstractStoreBuilder[WindowBytesStoreSupplier]):
             self._log_config["cleanup.policy"] = "delete"
 
     def build(self) -> Any:
-        """Return a new store, not opened yet."""
         if self._supplier.retain_duplicates and self._enable_caching:
             _log.warning("Disabling caching for %s since store was configured to retain duplicates", self._name)
             self._enable_caching = False
         return super().build()
 
-    def _logged(self, inner: Any) -> Any:
+    def _logged(self, inner: StateStore) -> StateStore:
         return ChangeLoggingWindowStore(inner, self._format, self._supplier.retain_duplicates)
 
-    def _cached(self, inner: Any) -> Any:
+    def _cached(self, inner: StateStore) -> StateStore:
         supplier = self._supplier
         in_time_order = self._format is not PLAIN and find_time_ordered_store(inner) is not None
         layer = TimeOrderedCachingWindowStore if in_time_order else CachingWindowStore
         return layer(inner, supplier.window_size, supplier.segment_interval_ms)
 
-    def _metered(self, inner: Any) -> Any:
+    def _metered(self, inner: StateStore) -> StateStore:
         supplier = self._supplier
         return MeteredWindowStore(
             inner, self._format, supplier.window_size, supplier.metrics_scope, self._key_serde, self._value_serde
@@ -188,13 +186,13 @@ class SessionStoreBuilder(AbstractStoreBuilder[SessionBytesStoreSupplier]):
         super().__init__(supplier, key_serde, value_serde, value_format)
         self.retention_period = supplier.retention_period
 
-    def _logged(self, inner: Any) -> Any:
+    def _logged(self, inner: StateStore) -> StateStore:
         return ChangeLoggingSessionStore(inner, self._format)
 
-    def _cached(self, inner: Any) -> Any:
+    def _cached(self, inner: StateStore) -> StateStore:
         return CachingSessionStore(inner, self._supplier.segment_interval_ms)
 
-    def _metered(self, inner: Any) -> Any:
+    def _metered(self, inner: StateStore) -> StateStore:
         return MeteredSessionStore(inner, self._format, self._supplier.metrics_scope, self._key_serde, self._value_serde)
 
 
@@ -216,13 +214,13 @@ class VersionedKeyValueStoreBuilder(AbstractStoreBuilder[VersionedBytesStoreSupp
             raise RuntimeError(f"the supplier of versioned store {self._name} gave a store that is not versioned: {store!r}")
         return store
 
-    def _logged(self, inner: Any) -> Any:
+    def _logged(self, inner: StateStore) -> StateStore:
         return ChangeLoggingVersionedStore(inner)
 
-    def _cached(self, inner: Any) -> NoReturn:
+    def _cached(self, inner: StateStore) -> NoReturn:
         self.with_caching_enabled()
 
-    def _metered(self, inner: Any) -> Any:
+    def _metered(self, inner: StateStore) -> StateStore:
         return MeteredVersionedStore(inner, PLAIN, self._supplier.metrics_scope, self._key_serde, self._value_serde)
 
 

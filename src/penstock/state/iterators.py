@@ -55,7 +55,6 @@ class PeekingIterator(StoreIterator[tuple[K, V]]):
             raise
 
     def has_next(self) -> bool:
-        """Whether another entry follows; False after `close`."""
         if self._peeked is _NOTHING and not self._closed:
             self._peeked = next(self, _NOTHING)
         return self._peeked is not _NOTHING
@@ -68,7 +67,6 @@ class PeekingIterator(StoreIterator[tuple[K, V]]):
         return entry
 
     def peek_next_key(self) -> K:
-        """The key of the next entry; raises StopIteration after the last."""
         return self.peek()[0]
 
     def close(self) -> None:
@@ -136,7 +134,6 @@ class MeteredIterator(PeekingIterator[K, V]):
             raise
 
     def has_next(self) -> bool:
-        """Whether another entry follows; False after `close`."""
         if self._finished not in self._opened:
             self._end_with_store()
         return super().has_next()

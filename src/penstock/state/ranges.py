@@ -33,7 +33,6 @@ class KeyValueRanges(KeyValueStore[K, V], Generic[K, V]):
         return self.range(key_from, key_to, False)
 
     def reverse_all(self) -> StoreIterator[tuple[K, V]]:
-        """Return all entries, from the highest key down."""
         return self.all(False)
 
 
@@ -57,7 +56,6 @@ class WindowRanges(WindowStore[K, V], Generic[K, V]):
         """Return the windows of all keys that start in a range of time."""
 
     def all(self, forward: bool = True) -> StoreIterator[tuple[Windowed[K], V]]:
-        """Return all windows that are still kept."""
         return self.fetch_all(0, MAX_TIMESTAMP, forward)
 
     def backward_fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:

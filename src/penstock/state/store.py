@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
 from penstock.ids import TaskId, TopicPartition
+from penstock.metrics.registry import Metrics
 from penstock.query.position import Position, PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import QueryConfig, QueryResult
 from penstock.record import Headers, RawRecord, RecordContext
+from penstock.state.cache import RecordCache
 from penstock.state.capabilities import StoreCapabilities
 from penstock.windows import MAX_TIMESTAMP, Windowed
 
@@ -123,12 +125,12 @@ class StateStoreContext(ABC):
 
     @property
     @abstractmethod
-    def metrics(self) -> Any:
+    def metrics(self) -> Metrics:
         """The registry that meters record into."""
 
     @property
     @abstractmethod
-    def cache(self) -> Any:
+    def cache(self) -> RecordCache:
         """The record cache of this task (`state.cache.RecordCache`)."""
 
     @abstractmethod

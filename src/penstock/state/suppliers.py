@@ -43,7 +43,6 @@ class RocksDBKeyValueBytesStoreSupplier(KeyValueBytesStoreSupplier):
     metrics_scope = "rocksdb"
 
     def get(self) -> RocksDBStore:
-        """A new store, not opened yet."""
         return RocksDBStore(self.name, value_format=self.value_format)
 
 
@@ -56,7 +55,6 @@ class InMemoryKeyValueBytesStoreSupplier(KeyValueBytesStoreSupplier):
     metrics_scope = "in-memory"
 
     def get(self) -> InMemoryKeyValueStore:
-        """A new store, not opened yet."""
         return InMemoryKeyValueStore(self.name)
 
 
@@ -70,5 +68,4 @@ class LruMapBytesStoreSupplier(KeyValueBytesStoreSupplier):
     metrics_scope = "in-memory-lru"
 
     def get(self) -> LruKeyValueStore:
-        """A new store, not opened yet."""
         return LruKeyValueStore(self.name, self.max_cache_size)

@@ -119,7 +119,6 @@ class WindowSupplier(WindowBytesStoreSupplier):
         return self.layout.metrics_scope("window")
 
     def get(self) -> InMemoryWindowStore | RocksDBWindowStore | RocksDBTimeOrderedWindowStore:
-        """A new store, not opened yet."""
         if self.layout is StoreLayout.MEMORY:
             return InMemoryWindowStore(self.name, self.retention_period, self.window_size, self.retain_duplicates)
         times = self.name, self.retention_period, self.segment_interval_ms
@@ -148,7 +147,6 @@ class SessionSupplier(SessionBytesStoreSupplier):
 
     @property
     def segment_interval_ms(self) -> int:
-        """How much time one segment covers."""
         return self.layout.segment_interval(self.retention_period)
 
     @property
@@ -157,7 +155,6 @@ class SessionSupplier(SessionBytesStoreSupplier):
         return self.layout.metrics_scope("session")
 
     def get(self) -> InMemorySessionStore | RocksDBSessionStore | RocksDBTimeOrderedSessionStore:
-        """A new store, not opened yet."""
         if self.layout is StoreLayout.MEMORY:
             return InMemorySessionStore(self.name, self.retention_period)
         times = self.name, self.retention_period, self.segment_interval_ms
@@ -177,7 +174,6 @@ class RocksDbVersionedKeyValueBytesStoreSupplier(VersionedBytesStoreSupplier):
     metrics_scope = "rocksdb"
 
     def get(self) -> RocksDBVersionedStore:
-        """A new store, not opened yet."""
         return RocksDBVersionedStore(self.name, self.history_retention_ms, self.segment_interval_ms)
 
 

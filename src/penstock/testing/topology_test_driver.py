@@ -29,6 +29,7 @@ from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes.serde import Serde
 from penstock.state.cache import RecordCache
+from penstock.testing.driver_dataframes import DriverDataFrames
 from penstock.testing.driver_stores import DriverStores
 from penstock.testing.input_topic import TestInputTopic, serialized
 from penstock.testing.output_topic import TestOutputTopic, deserialized
@@ -121,6 +122,7 @@ class TopologyTestDriver(DriverStores):
         self._plan = _whole(topology)
         self._global_plan = builder.global_topology()
         self._partitions = {topic: TopicPartition(topic, _PARTITION) for topic in self._plan.source_topics}
+        self._dataframes = DriverDataFrames(registry, started)
         self._global_task = self._open_global_task(self._global_plan)
         self._task = self._open_task(self._plan)
 
@@ -142,7 +144,9 @@ class TopologyTestDriver(DriverStores):
         global_stores = {} if self._global_task is None else self._global_task.state_manager.stores
         inputs = tuple(self._partitions.values())
         folder = self._state_dir / str(_TASK_ID)
-        environment = TaskEnvironment(self._config, self._clock, metrics, self._cache, lambda topic: 1, global_stores)
+        environment = TaskEnvironment(
+            *(self._config, self._clock, metrics, self._cache, lambda topic: 1, global_stores, self._dataframes.tables)
+        )
         task = StreamTask.create(_TASK_ID, plan, inputs, folder, environment, AnyPartitionCollector)
         task.initialize()
         self._prepare(task)
@@ -281,6 +285,7 @@ class TopologyTestDriver(DriverStores):
     def advance_wall_clock_time(self, advance: Duration) -> None:
         """Advance the wall clock, and run due punctuators."""
         self._clock.advance(to_ms(advance, "advance"))
+        self._dataframes.refresh(self._clock.now_ms())
         if self._task is not None:
             with self._keeping_outputs():
                 self._task.maybe_punctuate_system_time()

@@ -58,7 +58,6 @@ class WindowedChangelogTopicConfig(ChangelogTopicConfig):
     retention_ms: int = 0
 
     def properties(self, defaults: Mapping[str, str], additional_retention_ms: int) -> dict[str, str]:
-        """The configuration to create the topic with."""
         merged = _merged({"cleanup.policy": "compact,delete"}, defaults, self.configs)
         if "retention.ms" not in self.configs:
             merged["retention.ms"] = str(min(self.retention_ms + additional_retention_ms, _MAX_LONG))
@@ -72,7 +71,6 @@ class VersionedChangelogTopicConfig(ChangelogTopicConfig):
     min_compaction_lag_ms: int = 0
 
     def properties(self, defaults: Mapping[str, str], additional_retention_ms: int) -> dict[str, str]:
-        """The configuration to create the topic with."""
         merged = _merged({"cleanup.policy": "compact"}, defaults, self.configs)
         if "min.compaction.lag.ms" not in self.configs:
             merged["min.compaction.lag.ms"] = str(min(self.min_compaction_lag_ms + DAY_MS, _MAX_LONG))

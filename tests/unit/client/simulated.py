@@ -142,6 +142,7 @@ class SparkThreads:
         self.waits = SimpleNamespace(seconds={}, look=lambda names: None, anybody_waits=lambda: self.others_wait)
         self.places: dict[int, str] = {}
         self.refusals: dict[int, str] = {}
+        self.tables_version = 0
         self.is_elastic = False
         self.working: frozenset[int] = frozenset()
         self.closed: list[int] = []

@@ -239,7 +239,7 @@ def test_should_shut_down_where_the_handler_itself_raises(
     client.world.settle(50)
     assert client.is_over
     assert isinstance(client.streams.failure.__cause__, Away)
-    assert "the uncaught exception handler failed" in caplog.text
+    assert "The uncaught exception handler failed" in caplog.text
 
 
 @pytest.mark.parametrize("answer", [None, "REPLACE_THREAD", 7])

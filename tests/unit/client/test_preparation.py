@@ -52,12 +52,12 @@ def test_should_go_on_without_a_topic_that_only_a_pattern_matched() -> None:
 def test_should_refuse_to_go_on_without_a_topic_that_a_source_names() -> None:
     found = prepared(THERE)
     assert [topic for topic in THERE if found.is_matched(topic)] == ["tenant-a", "tenant-b"]
-    with pytest.raises(TopologyError, match="the input topic orders was deleted"):
+    with pytest.raises(TopologyError, match="The input topic orders was deleted"):
         found.outdated_by({"tenant-a": 1, "tenant-b": 1})
 
 
 @pytest.mark.parametrize("topic", ["orders", "tenant-a"])
 def test_should_refuse_a_topic_that_has_shrunk(topic: str) -> None:
     large = dict.fromkeys(THERE, 3)
-    with pytest.raises(TopologyError, match=f"the input topic {topic} has 1 partitions now"):
+    with pytest.raises(TopologyError, match=f"The input topic {topic} has 1 partitions now"):
         prepared(large).outdated_by({**large, topic: 1})

@@ -82,7 +82,7 @@ def test_should_try_again_until_there_is_a_session_with_threads() -> None:
 
 def test_should_give_up_after_its_patience_and_say_why() -> None:
     use = Use(OSError("no memory\nat org.apache"))
-    with pytest.raises(SessionStoppedError, match=r"for 0 s \(task.timeout.ms\): no memory\. See"):
+    with pytest.raises(SessionStoppedError, match=r"for 0 s \(task.timeout.ms\): no memory\. Find out"):
         renew_session(use, SparkThreads(), 0.1, Life())  # type: ignore[arg-type]
 
 

@@ -54,5 +54,5 @@ def test_should_say_why_threads_do_not_follow_the_executors(caplog: Any) -> None
         assert growing.after(3, 3) == 2
         assert not caplog.records
         assert growing.after(5) == 2
-    assert "room for 2 more stream threads" in caplog.text
+    assert "slots for 2 more stream threads" in caplog.text
     assert "num.stream.threads is set" in caplog.text

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
-from penstock.kafka import groups, membership, produce
+from penstock.kafka import group_client, groups, produce
 from penstock.kafka.abandon import AbandonedError, call_within, close_within
 from penstock.kafka.groups import Groups
 from penstock.kafka.membership import GroupMember
@@ -79,7 +79,7 @@ def test_should_not_wait_for_ever_for_room_in_the_queue(one_by_one: bool, monkey
 @pytest.fixture
 def member(never: threading.Event, monkeypatch: pytest.MonkeyPatch) -> GroupMember:
     """A member whose client does not keep its limits: its loop is stuck."""
-    monkeypatch.setattr(membership, "_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(group_client, "_GRACE_SECONDS", 0.01)
     stuck: Any = GroupMember({"group_id": "app"}, ["in"], *[None] * 4)  # type: ignore[list-item]
     coordinator = SimpleNamespace(
         _net=SimpleNamespace(run=lambda *_: never.wait()),

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import IllegalGenerationError
+from kafka.errors import IllegalGenerationError, KafkaConnectionError
 
 from penstock.errors import ConfigError
 from penstock.ids import TaskId
@@ -75,7 +75,10 @@ class Group:
     def _send(self, request: Any, node_id: int) -> Any:
         # As on the wire, so that what cannot be written is found here.
         self.sent.append(StreamsGroupHeartbeatRequest.decode(request.encode(version=0), version=0))
-        return self.answers.pop(0)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     async def _wait(self, sent: Any, timeout_ms: float) -> Any:
         return StreamsGroupHeartbeatResponse.decode(sent.encode(version=0), version=0)
@@ -199,3 +202,21 @@ def test_should_refuse_sub_topologies_that_nobody_can_have(name: str) -> None:
     kind = StreamsGroupHeartbeatResponse.TaskIds
     with pytest.raises(ValueError, match="not a task id"):
         tasks_of([kind(subtopology_id=name, partitions=[0])])
+
+
+def test_should_tell_its_tasks_again_when_an_answer_was_lost() -> None:
+    """The brokers accept the previous epoch only with tasks that the member may have."""
+    group = Group()
+    group.beat(answer(1, TASKS[0]), answer(1, same=True))
+    with pytest.raises(KafkaConnectionError):
+        group.beat(KafkaConnectionError("lost"))
+    group.beat(answer(2, same=True))
+    assert active(group.sent[-1]) == {TASKS[0]}
+    assert group.assigned[-1].generation == 2
+
+
+def test_should_advise_to_leave_the_static_id_out_where_brokers_refuse_it() -> None:
+    group = Group()
+    group.member._instance = "static-1"
+    with pytest.raises(ConfigError, match=r"Leave group.instance.id out, or use group.protocol = classic"):
+        group.beat(StreamsGroupHeartbeatResponse(error_code=42, error_message="Static membership is not yet supported."))

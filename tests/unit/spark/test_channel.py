@@ -196,11 +196,11 @@ def test_should_take_no_memory_for_what_is_only_announced(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("sent", "what"),
     [
-        (struct.pack(">I", channels.MAX_REQUEST + 1), "announced"),
-        (struct.pack(">I", 5) + b"hello", "no message"),
-        (struct.pack(">I", 1) + b"N", "no message"),
-        (struct.pack(">I", 5) + b"t\0\0\0\0", "no message"),
-        (struct.pack(">I", 40) + pickle.dumps(Path("x")).ljust(40, b".")[:40], "no message"),
+        (struct.pack(">I", channels.MAX_REQUEST + 1), "are accepted"),
+        (struct.pack(">I", 5) + b"hello", "invalid message"),
+        (struct.pack(">I", 1) + b"N", "invalid message"),
+        (struct.pack(">I", 5) + b"t\0\0\0\0", "invalid message"),
+        (struct.pack(">I", 40) + pickle.dumps(Path("x")).ljust(40, b".")[:40], "invalid message"),
     ],
 )
 def test_should_refuse_what_is_no_message(sent: bytes, what: str) -> None:
@@ -213,7 +213,7 @@ def test_should_refuse_what_is_no_message(sent: bytes, what: str) -> None:
 
 def test_should_send_nothing_that_is_too_long_or_not_plain(echo: Echo) -> None:
     with echo.connect() as channel:
-        with pytest.raises(SerializationError, match="longer than"):
+        with pytest.raises(SerializationError, match="but at most 4194304 can be sent"):
             channel.send("long", bytes(channels.MAX_REQUEST))
         with pytest.raises(SerializationError, match="not plain"):
             channel.send("odd", print)
@@ -348,7 +348,7 @@ def test_should_take_no_other_certificate(tmp_path: Path) -> None:
     impostor = Listening("impostor", KEY, CODEC, lambda channel: None, host="127.0.0.1", identity=other)
     with pytest.raises(OSError, match="certificate"):
         connect(("127.0.0.1", int(impostor.address)), KEY, CODEC, openssl_identity())
-    with pytest.raises(ChannelError, match="encrypted"):
+    with pytest.raises(ChannelError, match="need TLS"):
         connect(echo.address, KEY, CODEC, None)
     with pytest.raises(ValueError, match="certificate"):
         Listening("plain", KEY, CODEC, lambda channel: None, host="127.0.0.1")

@@ -514,7 +514,7 @@ def test_should_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
     thread.listener.close()
     assert list(temporary.iterdir()) == []
     for entries in iterators:
-        with pytest.raises(StateStoreNotAvailableError, match="went away"):
+        with pytest.raises(StateStoreNotAvailableError, match="disconnected"):
             list(entries)
     for lease, reader in zip(leases, readers):
         lease.close()

@@ -119,6 +119,17 @@ class QueryMethods(JavaNames):
         assert self._tables is not None
         return self._tables.dataframe(store_name)
 
+    def store_changes(self, name: str) -> Any:
+        """The changes of a store as a Spark DataFrame: a row for each committed record that its changelog still has.
+
+        Its columns are `key`, `value`, `window_start` and `window_end` where the store has them, `timestamp`, `deleted`,
+        `partition` and `offset`. A changelog is compacted: of older changes of a key only the last one may be left. Every action
+        reads anew.
+        """
+        self._reading()
+        assert self._tables is not None
+        return self._tables.changes(name)
+
     def create_temp_views(self) -> list[str]:
         """Create a temporary view of each queryable store and return their names. A view is named after its store, with `_`
         for characters that SQL does not allow.

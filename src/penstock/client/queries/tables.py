@@ -14,6 +14,7 @@ from penstock.ids import TaskId
 from penstock.query.metadata import HostInfo
 from penstock.query.table_read import key_format_of
 from penstock.runtime.queries.arrow_table import columns_of
+from penstock.runtime.queries.changes import changelog_of, changes_columns_of
 from penstock.spark.driver.session_use import SessionUse
 from penstock.spark.queries.data_source import register
 from penstock.spark.queries.located_source import LocatedTables
@@ -42,6 +43,12 @@ class StateTables:
         store, sources = self._stores.store(name), self._sources(name)
         places = {source.task_id: source.executor for source in sources}
         return self._guided().dataframe(name, columns_of(store), key_format_of(store.key_serde), places)
+
+    def changes(self, name: str) -> Any:
+        """The changes of a store as a DataFrame; every action reads what is committed then."""
+        store = self._stores.store(name)
+        changelog_of(store)
+        return self._guided().changes(name, changes_columns_of(store), self._stores.tasks_of(name))
 
     def _guided(self) -> LocatedTables:
         with self._lock:

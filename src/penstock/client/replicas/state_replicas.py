@@ -278,7 +278,7 @@ class StateReplicas:
     def _place_others(
         self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], hosts: Mapping[int, str]
     ) -> Placement:
-        """Return threads for tasks, preferring hosts with their state. A thread that moved to another host has none of it.
+        """Return threads for tasks, preferring hosts with their state. A thread that moved to another host left its state behind.
 
         The amount of a task's state is known from the last read of its changelogs' ends.
         """

@@ -72,6 +72,8 @@ class Job:
     report_at: float = 0.0
     """The time of the next request for a report."""
     reporting: Future[None] | None = None
+    tables_version: int = 0
+    """The tables of `join_dataframe` that it has."""
 
     def __str__(self) -> str:
         what = "a residency with" if self.processes else "opening"

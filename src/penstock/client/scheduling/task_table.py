@@ -1,13 +1,13 @@
 """The states of a task of this instance, and one row of the table of tasks.
 
-      the group assigns it                    offsets read                a thread is told to open it
+      the group assigns it                    offsets read                a thread starts to open it
     ──────────────────────► UNREAD ──► READING ──► READY ──────────────────────────► OPENING
                               ▲  ▲        │  ▲       ▲                                  │ it is open
                               │  │        ▼  │       │ the thread has closed it         ▼
                               │  │  RESTORING_ASIDE  └──────────────── CLOSING ◄── RESTORING ──► RUNNING
                               │  │  (a copy, while other tasks run)       ▲                         │
                               │  └── its thread has failed ───────────────│─────────────────────────┤
-                              └──── another member had it meanwhile       └── it moves, or is read anew
+                              └──── another member had it meanwhile       └── it moves, or is read again
 
 `TaskManager` alone changes the table.
 """

@@ -190,7 +190,7 @@ class ThreadSupervisor:
         drains = processes and self._run.is_draining
         until = self._bounded.of_tasks(wanted) if processes else None
         job = thread.job = Job(self._number, wanted, generation, processes, drains, until is not None)
-        job.report_at = job.started + _FIRST_REPORT
+        job.report_at, job.tables_version = job.started + _FIRST_REPORT, self._jobs.tables_version
         future = self._jobs.reside(
             thread.index,
             self._number,
@@ -254,7 +254,11 @@ class ThreadSupervisor:
         membership = self._assignments.membership
         if not self._run.may_process or membership is None or membership.generation != job.generation:
             return True
-        if job.drains is not self._run.is_draining or job.is_bounded is not self._bounded.is_active:
+        if (
+            job.drains is not self._run.is_draining
+            or job.is_bounded is not self._bounded.is_active
+            or job.tables_version != self._jobs.tables_version
+        ):
             return True
         return self._tasks.to_own(thread) != job.tasks
 

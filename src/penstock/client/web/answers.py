@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import partial
 from heapq import heappop, heappush
 from itertools import islice
@@ -19,16 +19,19 @@ from penstock.client.web.everywhere import BEYOND_HOME, Asked, Everywhere
 from penstock.client.web.forwarding import Forwarder
 from penstock.errors import SerializationError, StreamsRebalancingError
 from penstock.ids import TaskId
+from penstock.query.change_read import ChangeRead
 from penstock.query.columns import as_json, from_json, is_text, sql_type
 from penstock.query.metadata import HostInfo
 from penstock.query.table_read import ALL, TableRead, key_format_of
 from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of, schema_of
+from penstock.runtime.queries.changes import changelog_of
 from penstock.runtime.queries.deadline import until_deadline
 from penstock.runtime.queries.entries import MAX_TIME, Entry, entries_for, entry
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.serdes.codecs import parse_json
 from penstock.serdes.serde import as_serializer
+from penstock.spark.queries.store_changes import ChangeReader, Stretch
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1_000
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -43,8 +46,15 @@ Json = dict[str, Any]
 class Answers:
     """One method for each path. `forwarded`: another instance asks and gets local results only."""
 
-    def __init__(self, queries: Queries, here: HostInfo, forwarder: Forwarder) -> None:
+    def __init__(
+        self,
+        queries: Queries,
+        here: HostInfo,
+        forwarder: Forwarder,
+        change_reader: Callable[[], ChangeReader] | None = None,
+    ) -> None:
         self._queries = queries
+        self._change_reader = change_reader
         self._here = here
         self._everywhere = Everywhere(queries, here, forwarder)
 
@@ -216,6 +226,21 @@ class Answers:
         next(stream)  # enters the generator, which then returns the leases even if nobody reads it
         return stream
 
+    def changes(self, name: str, parameters: Parameters) -> bytes:
+        """A page of the changes of a partition, as an Arrow stream; it says where the next one begins.
+
+        Without `offset` and `end` it is the first page: it fixes the end.
+        """
+        store, partition = self._store(name), self._partition(name, parameters.get("partition") or "0")
+        changelog_of(store)
+        read = ChangeRead(parse_time(parameters, "from", 0), parse_time(parameters, "to", MAX_TIME))
+        if self._change_reader is None:
+            raise HttpError(404, "changes of stores cannot be read here")
+        reader = self._change_reader()
+        there = reader.stretch(store, partition, read)
+        first, last = parse_time(parameters, "offset", there.start), parse_time(parameters, "end", there.end)
+        return reader.page(store, partition, read, Stretch(max(first, there.start), min(last, there.end)))
+
     def metadata(self, name: str, text: str) -> Json:
         """Return the location of a key."""
         store = self._store(name)
@@ -230,19 +255,24 @@ class Answers:
         self._queries.check_running()
         return self._queries.stores.store(name)
 
+    def _partition(self, name: str, text: str) -> int:
+        """The number of a partition that the store has."""
+        if not text.isascii() or not text.isdigit() or len(text) > 9:
+            raise HttpError(400, f"partition={text[:50]!r} is not the number of a partition")
+        stores = self._queries.stores
+        count = 1 if stores.is_global(name) else len(stores.tasks_of(name))
+        if int(text) >= count:
+            raise HttpError(404, f"store {name} has no partition {text}: it has {count}, counted from 0")
+        return int(text)
+
     def _wanted(self, name: str, partition: str | None) -> list[StorePartition]:
         if not partition:
             here = self._everywhere.local(name)
             if not here:
                 raise HttpError(503, f"no partition of store {name} is here now; ask again later")
             return here
-        if not partition.isascii() or not partition.isdigit() or len(partition) > 9:
-            raise HttpError(400, f"partition={partition[:50]!r} is not the number of a partition")
-        stores = self._queries.stores
-        found = [local for local in stores.partitions(name) if local.active and local.partition == int(partition)]
-        count = 1 if stores.is_global(name) else len(stores.tasks_of(name))
-        if int(partition) >= count:
-            raise HttpError(404, f"store {name} has no partition {partition}: it has {count}, counted from 0")
+        number, stores = self._partition(name, partition), self._queries.stores
+        found = [local for local in stores.partitions(name) if local.active and local.partition == number]
         if not found:
             raise HttpError(503, f"partition {partition} of store {name} is not here now; ask again later")
         if not found[0].running:

@@ -113,6 +113,7 @@ class WebApplication:
             Route("/api/stores/{store}/keys/{key:path}", self._json("keys", self._key, self._key_at_once)),
             Route("/api/stores/{store}/range", self._json("ranges", self._range)),
             Route("/api/stores/{store}/table", self._table),
+            Route("/api/stores/{store}/changes", self._changes),
             Route("/api/stores/{store}/windows", self._json("windows", self._all_windows)),
             Route("/api/stores/{store}/windows/{key:path}", self._json("windows", self._windows)),
             Route("/api/stores/{store}/metadata/{key:path}", self._json("keys", self._metadata)),
@@ -239,6 +240,15 @@ class WebApplication:
             self._tables -= 1
             raise
         return _Parts(parts, deadline, lambda call: self._read("tables", request, deadline, call), self._table_sent)
+
+    async def _changes(self, request: Request) -> Response:
+        """A page of the changes of a store, as an Arrow stream."""
+        name, parameters = request.path_params["store"], _parameters(request)
+        try:
+            found = await self._in_thread("tables", request, lambda: self._answers.changes(name, parameters))
+        except Exception as exc:  # noqa: BLE001 - told to the client
+            return error_response(http_error(exc))
+        return Response(found, media_type=_Parts.media_type, headers=NO_STORE)
 
     def _table_sent(self) -> None:
         self._tables -= 1
@@ -379,5 +389,5 @@ def _parameters(request: Request) -> dict[str, str]:
     return {
         name: value
         for name, value in request.query_params.items()
-        if name in ("from", "to", "limit", "as_of", "stale", "partition", "read", "columns", BEYOND_HOME)
+        if name in ("from", "to", "limit", "as_of", "stale", "partition", "read", "columns", "offset", "end", BEYOND_HOME)
     }

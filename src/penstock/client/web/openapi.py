@@ -92,6 +92,18 @@ def openapi() -> dict[str, Any]:
                 {"type": "string", "format": "binary"},
                 "application/vnd.apache.arrow.stream",
             ),
+            "/api/stores/{store}/changes": _get(
+                "A page of the changes of a store with a time in a range, as an Arrow stream; its schema says where to go on",
+                [
+                    store,
+                    _parameter("partition", "query", "The partition.", {"type": "integer"}),
+                    *times,
+                    _parameter("offset", "query", "Where the page begins, as the last one has said.", {"type": "integer"}),
+                    _parameter("end", "query", "Where the last page ends, as the first one has said.", {"type": "integer"}),
+                ],
+                {"type": "string", "format": "binary"},
+                "application/vnd.apache.arrow.stream",
+            ),
             "/api/stores/{store}/windows": _get(
                 "Windows or sessions of all keys in the partitions that are here, oldest first; `next` is where to go on `from`",
                 [store, *times, limit],

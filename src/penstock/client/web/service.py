@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.peers.proofs import PeerKeys
 from penstock.query.server_tls import server_tls
 from penstock.spark.driver.spark_threads import SparkThreads
+from penstock.spark.queries.store_changes import ChangeReader
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +52,8 @@ class WebService:
         self._forwarder = Forwarder(self._keys, tls)
         self._server: QueryServer | None = None
         self._watcher: Watcher | None = None
+        self._change_reader: ChangeReader | None = None
+        self._lock = threading.Lock()
         self._started = wall_time()
         self._step = "its turn", self._started
         self._web = WebApplication(self._token, self.host, self._keys, self._starting, lambda: settings_json(config))
@@ -76,7 +80,7 @@ class WebService:
     ) -> None:
         """Start answering queries."""
         queries, spark_threads, loop = running.queries, running.spark_threads, running.loop
-        answers = Answers(queries, self.host, self._forwarder)
+        answers = Answers(queries, self.host, self._forwarder, self._changes)
         info = AppInfo(self._config, self.host, running, self.history)
         watcher = self._watcher = Watcher(self.history, running.lags, info.places, lambda: spark_threads.jvm_pid)
         watcher.start()
@@ -102,6 +106,13 @@ class WebService:
         named = self._config["errors.dead.letter.queue.topic.name"]
         return {*([named] if named else []), *(letter["to"] for letter in self.history.dead_letters())}
 
+    def _changes(self) -> ChangeReader:
+        """The reader of changes; its clients are opened when somebody asks for the first time."""
+        with self._lock:
+            if self._change_reader is None:
+                self._change_reader = ChangeReader(self._config, f"{self._config['application.id']}-web")
+            return self._change_reader
+
     @property
     def url(self) -> str:
         """The address of query server and console."""
@@ -116,6 +127,8 @@ class WebService:
             self._server.close()
         self._web.close()
         self._forwarder.close()
+        if self._change_reader is not None:
+            self._change_reader.close()
         self._socket.close()
         self.history.close()
 

@@ -173,7 +173,6 @@ class KTableKTableJoinValueGetter(KTableValueGetter):
         self._getter2.init(context)
 
     def get(self, key: Any, as_of: int | None = None) -> Row | None:
-        """The joined row with its timestamp, or None."""
         return self._join_rows(key, self._getter1.get(key), self._getter2.get(key))
 
     def close(self) -> None:

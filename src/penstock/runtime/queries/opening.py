@@ -18,6 +18,7 @@ from penstock.serdes.guessed import GuessedSerde
 from penstock.state.builders import AbstractStoreBuilder
 from penstock.state.capabilities import rocksdb_of
 from penstock.state.engines.rocksdb import DB_FOLDER
+from penstock.state.store import StoreBuilder
 
 _BLOCK_CACHE_BYTES = 64 * 1024 * 1024
 
@@ -27,7 +28,7 @@ class CustomStore:
 
     on_disk = False
 
-    def __init__(self, builder: Any) -> None:
+    def __init__(self, builder: StoreBuilder[Any]) -> None:
         self.name: str = builder.name
         self.kind = type(builder).__name__
 
@@ -39,7 +40,7 @@ class CustomStore:
 class ReadableStore:
     """A store of the topology that queries can read: its kind, its serdes, its builder."""
 
-    def __init__(self, builder: Any, config: StreamsConfig, changelog: str | None) -> None:
+    def __init__(self, builder: StoreBuilder[Any], config: StreamsConfig, changelog: str | None) -> None:
         builder = builder.chosen()
         if not isinstance(builder, AbstractStoreBuilder):
             raise InvalidStateStoreError(custom_store_message(builder.name, type(builder).__name__))
@@ -101,7 +102,7 @@ def custom_store_message(name: str, builder: str) -> str:
     )
 
 
-def queryable_store(builder: Any, config: StreamsConfig, changelog: str | None) -> ReadableStore | CustomStore:
+def queryable_store(builder: StoreBuilder[Any], config: StreamsConfig, changelog: str | None) -> ReadableStore | CustomStore:
     """A store of the topology that queries can ask."""
     builder = builder.chosen()
     return ReadableStore(builder, config, changelog) if isinstance(builder, AbstractStoreBuilder) else CustomStore(builder)

@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def _lose_a_row(context: SparkContext) -> None:
-    """Run a task that fails because its row is lost, as on the remaining executors when one is lost.
+    """Run a task that fails because its row is lost. The same happens on remaining executors when one is lost.
 
     To report it, Spark loads its error messages and a JSON library. On a busy machine that takes half a second, while threads
     wait for the core. With the archive it is faster.

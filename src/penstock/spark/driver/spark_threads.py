@@ -18,9 +18,10 @@ from functools import partial
 from pathlib import Path
 from weakref import WeakSet
 
-from pyspark import SparkContext
+from pyspark import Broadcast, SparkContext
 
 from penstock.ids import TaskId, TopicPartition
+from penstock.operators.joins.lookup_table import PackedTable
 from penstock.spark.driver.allocation import Allocation, count_of, request_executor
 from penstock.spark.driver.core_sharing import POOL, CoreWaits
 from penstock.spark.driver.placement import (
@@ -82,6 +83,11 @@ class SparkThreads:
         self.is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
         """True if Spark adds and removes executors (dynamic allocation)."""
         self._empty: set[int] = set()
+        self._tables: Mapping[str, PackedTable] = {}
+        self._broadcast: Broadcast[Mapping[str, PackedTable]] | None = None
+        self._broadcast_before: Broadcast[Mapping[str, PackedTable]] | None = None
+        self.tables_version = 0
+        """Counts the changes of the tables; a thread that has begun before the last one is called back."""
         self.waits = CoreWaits(
             lambda: groups_waiting(self._spark), anybody=lambda: anybody_waits(self._spark), refusal=self._refusal_of
         )
@@ -97,6 +103,14 @@ class SparkThreads:
         self.updaters = StateUpdaters(self._spark, application, self._packed)
         self._answered: dict[int, ThreadReport] = {}
         self._sockets: set[Path] = set()
+
+    def set_tables(self, tables: Mapping[str, PackedTable]) -> None:
+        """Give these tables to all threads with their next residency."""
+        self._tables = tables
+        old, self._broadcast_before, self._broadcast = self._broadcast_before, self._broadcast, self._spark.broadcast(tables)
+        self.tables_version += 1
+        if old is not None:  # the one before may still be read by a job that has not begun
+            old.destroy()
 
     @property
     def jvm_pid(self) -> int | None:
@@ -339,6 +353,7 @@ class SparkThreads:
             until,
             self._packed,
             found.executor,
+            self._broadcast,
         )
         what = "process" if seconds else "open"
         description = f"{found.name}: {what} {', '.join(map(str, sorted(tasks))) or 'nothing'}"
@@ -455,6 +470,9 @@ class SparkThreads:
         """
         self.forsake()
         self._spark = spark
+        self._broadcast = self._broadcast_before = None
+        if self._tables:
+            self.set_tables(self._tables)
         self.updaters.renew(self._spark)
         names = {index: worker.name for index, worker in self.workers.items()}
         there = wait_for_executors(self._spark, _RENEW_SECONDS, check)

@@ -238,7 +238,7 @@ class ThreadWorker:
         return read(said)
 
     def _loosen(self) -> None:
-        """Make the base row of the jobs anew after a failure: a user who clears Spark's storage removes it."""
+        """Make a new base row for the jobs after a failure: a user who clears Spark's storage removes it."""
         if self._anchored_at is not None:
             with suppress(Exception):  # the session has ended, so nothing is needed
                 self._base, self._anchored_at = located(self._spark, self.executor), None

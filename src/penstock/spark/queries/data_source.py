@@ -21,8 +21,9 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError, UnknownStateStoreError
 from penstock.hashing import default_partition
+from penstock.query.change_read import ChangeRead, change_columns
 from penstock.query.table_filters import both, filters_from, read_for
-from penstock.query.table_read import TableRead, key_bytes, read_of_options
+from penstock.query.table_read import ALL, TableRead, key_bytes, read_of_options
 from penstock.spark.queries.remote_tables import SECRETS, Columns, Servers, StoreTable
 
 if TYPE_CHECKING:
@@ -62,6 +63,24 @@ class ServedTable:
         return self.servers.batches(self.store, partition, read, columns)
 
 
+@dataclass(frozen=True)
+class ServedChanges:
+    """The changes of a store, read from the query servers of an application; any instance has all partitions."""
+
+    store: str
+    servers: Servers
+    wanted: ChangeRead
+
+    def describe(self) -> StoreTable:
+        """Its columns and how many partitions it has."""
+        table = self.servers.table_now(self.store)
+        return StoreTable(change_columns(table.columns), None, table.active)
+
+    def batches(self, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """The changes of a partition."""
+        return self.servers.changes(self.store, partition, self.wanted, columns)
+
+
 class PenstockDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types here
     """`spark.read.format("penstock").option("application.server", "host:port").option("store", "counts").load()`."""
 
@@ -84,7 +103,21 @@ class PenstockDataSource(DataSource):  # type: ignore[misc]  # pyspark has no ty
             raise UnknownStateStoreError(
                 'a table of penstock needs .option("store", "…"): the name of a store of the application'
             )
-        return ServedTable(store, Servers.of(self.options))
+        wanted = self.changes()
+        servers = Servers.of(self.options)
+        return ServedTable(store, servers) if wanted is None else ServedChanges(store, servers, wanted)
+
+    def changes(self) -> ChangeRead | None:
+        """Which changes are wanted, if changes are."""
+        try:
+            found = ChangeRead.of(self.options)
+        except ValueError as exc:
+            raise ConfigError(f"options of store {self.options.get(STORE)}: {exc}") from exc
+        given = [name for name in (_OWN if found is not None else ("from", "to")) if name in self.options]
+        if given:
+            kind = "changes are read between two times, by from and to" if found else 'they are for .option("changes", "true")'
+            raise ConfigError(f"options of store {self.options.get(STORE)}: {', '.join(given)} cannot be given here: {kind}")
+        return found
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Return a reader for these columns."""
@@ -98,6 +131,8 @@ class PenstockDataSource(DataSource):  # type: ignore[misc]  # pyspark has no ty
             raise ConfigError(
                 f"store {self.options.get(STORE)} has no column {ddl(unknown)}: its table is ({ddl(described.columns)})"
             )
+        if self.changes() is not None:
+            return StoreReader(table, columns, ALL, None, len(described.active))
         try:
             read = read_of_options(self.options, described.key_format)
         except ValueError as exc:

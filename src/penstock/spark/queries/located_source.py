@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.ids import TaskId
+from penstock.query.change_read import CHANGES, ChangeRead
 from penstock.query.table_read import ALL, TableRead
 from penstock.spark.internals import placed_rows
 from penstock.spark.queries.data_source import STORE, PenstockDataSource, ddl
@@ -44,7 +45,12 @@ class LocatedDataSource(PenstockDataSource):
     def name(cls) -> str:
         return cls.source_name
 
-    def table(self) -> LocatedTable:
+    def table(self) -> LocatedTable | LocatedChanges:
+        wanted = self.changes()
+        table = self._table()
+        return table if wanted is None else LocatedChanges(table, wanted)
+
+    def _table(self) -> LocatedTable:
         found = json.loads(self.options[_TABLE])
         columns = tuple((name, kind) for name, kind in found["columns"])
         tasks = tuple(TaskId(*task) for task in found["tasks"])
@@ -72,6 +78,26 @@ class LocatedTable:
         return located_batches(unpacked(self.application), self.store, self.tasks[partition], columns, self.guide, read)
 
 
+@dataclass(frozen=True)
+class LocatedChanges:
+    """The changes of a store of the application in the driver; `located` has the columns of the changes."""
+
+    located: LocatedTable
+    wanted: ChangeRead
+
+    def describe(self) -> StoreTable:
+        """Its columns and how many partitions it has."""
+        return self.located.describe()
+
+    def batches(self, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """The changes of a partition, from the brokers."""
+        from penstock.spark.queries.store_changes import located_changes
+        from penstock.spark.worker.residency import unpacked
+
+        application, located = unpacked(self.located.application), self.located
+        return located_changes(application, located.store, located.tasks[partition], self.wanted, columns)
+
+
 class LocatedTables:
     """Makes DataFrames over the stores of one application in its session. `application` is pickled."""
 
@@ -96,8 +122,19 @@ class LocatedTables:
         table: dict[str, Any] = {"columns": columns, "key_format": key_format, "tasks": tasks}
         return live_dataframe(self._spark, self._name, ddl(columns), {STORE: store, _TABLE: json.dumps(table)})
 
+    def changes(self, store: str, columns: Columns, tasks: Sequence[TaskId]) -> DataFrame:
+        """A DataFrame over the changes of a store."""
+        if not self._has_source:
+            whole = LocatedTable(store, self._application, self._store_locator, tuple(columns), None, tuple(tasks))
+            indices = placed_rows(self._spark.sparkContext, [None for _ in tasks])
+            read = partial(_rows, LocatedChanges(whole, ChangeRead()))
+            return self._spark.createDataFrame(indices.mapPartitions(read), ddl(columns), verifySchema=False)
+        table = json.dumps({"columns": columns, "key_format": None, "tasks": tasks})
+        reader = self._spark.read.format(self._name).schema(ddl(columns))
+        return reader.options(**{STORE: store, _TABLE: table, CHANGES: "true"}).load()
 
-def _rows(table: LocatedTable, indices: Iterator[int]) -> Iterator[tuple[Any, ...]]:
+
+def _rows(table: LocatedTable | LocatedChanges, indices: Iterator[int]) -> Iterator[tuple[Any, ...]]:
     for index in indices:
-        for batch in table.batches(index, ALL, table.columns):
+        for batch in table.batches(index, ALL, table.describe().columns):
             yield from zip(*(column.to_pylist() for column in batch.columns))

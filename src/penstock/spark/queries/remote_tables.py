@@ -24,6 +24,7 @@ from penstock.errors import (
     UnknownStateStoreError,
 )
 from penstock.peers.addresses import advertised, is_loopback
+from penstock.query.change_read import ChangeRead
 from penstock.query.metadata import HostInfo
 from penstock.query.server_tls import distrust, peer_connection
 from penstock.query.table_read import TableRead
@@ -37,6 +38,7 @@ _CONNECT_SECONDS = 5.0
 """Time limit for connecting to a host. The answer has `_SECONDS`."""
 _PATIENCE = 60.0
 _MAX_ANSWER = 4 * 1024 * 1024
+_MAX_PAGE = 256 * 1024 * 1024
 _MAX_READ = 6_000  # of the 8 KB of a URL
 
 Columns = Sequence[tuple[str, str]]
@@ -130,6 +132,31 @@ class Servers:
     def batches(self, store: str, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
         """Yield a partition from its instance. While it moves, it is located again."""
         return patient_batches(lambda: self._batches(store, partition, read, columns))
+
+    def changes(self, store: str, partition: int, wanted: ChangeRead, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """The changes of a partition, page by page; what is read was committed when the first page was asked for."""
+        parameters = {"partition": partition, "from": wanted.start, "to": wanted.end}
+        while True:
+            data = self._page(f"/api/stores/{quote(store, safe='')}/changes?{urlencode(parameters)}")
+            batches, behind, end = _page_of(data, store, columns)
+            yield from batches
+            if behind >= end or behind <= parameters.get("offset", -1):
+                return
+            parameters |= {"offset": behind, "end": end}
+
+    def _page(self, target: str) -> bytes:
+        """One page, from the first server that answers."""
+        deadline, failures = time.monotonic() + _PATIENCE, list[str]()
+        while time.monotonic() < deadline:
+            failures.clear()
+            for address in self.addresses:
+                try:
+                    with self._stream(address, target, "changes of ") as body:
+                        return body.read(_MAX_PAGE)
+                except StateStoreNotAvailableError as exc:
+                    failures.append(str(exc))
+            time.sleep(0.2)
+        raise StateStoreNotAvailableError("; ".join(failures))
 
     def _batches(self, store: str, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
         active = self.table(store).active
@@ -228,6 +255,16 @@ def checked(batches: Any, columns: Columns) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
         except (KeyError, TypeError, pa.ArrowInvalid) as exc:
             raise ValueError(f"the answer has columns {batch.schema.names} instead of {schema.names}: {exc}") from exc
+
+
+def _page_of(data: bytes, store: str, columns: Columns) -> tuple[list[pa.RecordBatch], int, int]:
+    """Return the batches of a page of changes, where the next page begins, and where the last one ends."""
+    try:
+        with pa.ipc.open_stream(data) as stream:
+            marks = stream.schema.metadata or {}
+            return list(checked(stream, columns)), int(marks[b"penstock.next"]), int(marks[b"penstock.end"])
+    except (ValueError, KeyError, TypeError, pa.ArrowException) as exc:
+        raise StateStoreNotAvailableError(f"what was answered is no page of the changes of store {store}: {exc}") from exc
 
 
 def _table(body: bytes, address: str) -> StoreTable:

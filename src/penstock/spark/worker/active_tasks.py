@@ -33,6 +33,7 @@ from penstock.kafka.produce import ThreadProducer
 from penstock.log_bounds import LogBounds
 from penstock.metrics.registry import Metrics
 from penstock.metrics.transfer import MetricsSender
+from penstock.operators.joins.lookup_table import LookupTables
 from penstock.query.position import Position
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.flow import Flow
@@ -141,6 +142,7 @@ class ActiveTasks:
             lambda partitions: self._admin.log_bounds(partitions, committed_only),
         )
         self._clock = SystemClock()
+        self.lookup_tables = LookupTables()
         self.restoring: dict[TaskId, _OpenTask] = {}
         self.running: dict[TaskId, _OpenTask] = {}
         self._key_placement: dict[TaskId, KeyPlacement] = {}
@@ -328,7 +330,9 @@ class ActiveTasks:
         subtopology = self._plan.subtopologies[task_id.subtopology]
         folder = self._directory.get_or_create_directory_for_task(task_id)
         metrics, cache = TaskMetrics(self._metrics, task_id), RecordCache(self._cache_bytes)
-        environment = TaskEnvironment(self._config, self._clock, metrics, cache, self._plan.partitions.get, self._globals.stores)
+        environment = TaskEnvironment(
+            *(self._config, self._clock, metrics, cache, self._plan.partitions.get, self._globals.stores, self.lookup_tables)
+        )
         collects = partial(SkippingCollector, had) if had else RecordCollector
         task = StreamTask.create(task_id, subtopology, inputs, folder, environment, collects)
         task.collector.arrow_topics = self._plan.repartition_topics

@@ -54,6 +54,8 @@ _LISTEN_SECONDS = 0.02
 _LONGEST_BATCH = 1.5
 # In a backfill nobody waits for results.
 _LONGEST_BACKFILL = 3.0
+# Rows of history are read up to a common time. So long a batch may take to be processed whole, which keeps tasks in that order.
+_LONGEST_HISTORY = 30.0
 # How long a slice of a restore is: while nothing else of the thread works, and between two batches of its other tasks.
 _RESTORE_ALONE, _RESTORE_BETWEEN = 1.0, 0.2
 # Global tables are read by queries too: so soon they are brought up to date while no record comes that reads them.
@@ -126,6 +128,8 @@ class StreamThread:
             with self._report_lock:
                 self._report.offsets, self._report.iterations, self._report.held = {}, 0, None
             self._group_metadata, self._drains = residency.group_metadata, residency.drains
+            if residency.tables is not None:
+                self.tasks.lookup_tables.update(residency.tables.value)
             self._bound(residency)
             self._own(residency)
             is_called_away = bool(residency.seconds) and self._loop(residency)
@@ -346,7 +350,7 @@ class StreamThread:
         commits: dict[TaskId, TaskCommit] = {}
         processed, ends = 0, self._now() + self._longest
         if any(map(self.tasks.follower.reads_history, taken.ranges)):
-            ends = math.inf  # whole batches, which were read up to a common time: no task is ahead of the others
+            ends = self._now() + _LONGEST_HISTORY
         read = [(self._readers[partition], partition, found.end) for partition, found in taken.ranges.items()]
         for task, partition, end in read:  # before anything is handed over: what is in a topic is older
             processed += self.tasks.add(task, partition, taken.columns[partition], end)

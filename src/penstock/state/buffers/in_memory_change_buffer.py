@@ -44,12 +44,10 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
 
     @property
     def is_open(self) -> bool:
-        """Whether the buffer can be used now."""
         return self._open
 
     @property
     def num_records(self) -> int:
-        """How many keys are held back."""
         return len(self._entries)
 
     @property
@@ -59,11 +57,9 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
 
     @property
     def min_timestamp(self) -> int:
-        """The time of the oldest; the largest there is where the buffer is empty."""
         return self._min_timestamp
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the buffer and register it."""
         self._context = context
         self._partition = context.task_id.partition
         self._topic = context.changelog_for(self._name) or f"{context.application_id}-{self._name}-changelog"
@@ -201,7 +197,6 @@ class InMemoryTimeOrderedKeyValueChangeBufferBuilder(BufferBuilder[InMemoryTimeO
     """Makes the buffer of one `suppress`."""
 
     def build(self) -> InMemoryTimeOrderedKeyValueChangeBuffer[Any, Any]:
-        """A new buffer, not opened yet."""
         return InMemoryTimeOrderedKeyValueChangeBuffer(self.name, self.logging_enabled, self._key_serde, self._value_serde)
 
 

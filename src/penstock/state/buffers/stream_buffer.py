@@ -48,12 +48,10 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
 
     @property
     def is_open(self) -> bool:
-        """Whether the buffer can be used now."""
         return self._engine.is_open
 
     @property
     def num_records(self) -> int:
-        """How many records are held back."""
         self._count()
         return self._num_records
 
@@ -70,22 +68,18 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
         return self._min_timestamp
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the buffer and register it."""
         self._context = context
         self._engine.open_store(context)
         context.register(root, self.restore)
         self._forget()
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
-        """Make the changes durable together with the changelog position."""
         self._engine.commit(changelog_offsets)
 
     def committed_offset(self, partition: TopicPartition) -> int | None:
-        """The changelog position of the last commit."""
         return self._engine.committed_offset(partition)
 
     def close(self) -> None:
-        """Close without committing."""
         self._engine.close()
 
     def put(self, time: int, record: Record[K, V], record_context: RecordContext) -> bool:
@@ -176,7 +170,6 @@ class RocksDBTimeOrderedKeyValueBufferBuilder(BufferBuilder[RocksDBTimeOrderedKe
         self._topic = topic
 
     def build(self) -> RocksDBTimeOrderedKeyValueBuffer[Any, Any]:
-        """A new buffer, not opened yet."""
         return RocksDBTimeOrderedKeyValueBuffer(
             self.name, self._key_serde, self._value_serde, self._grace_ms, self._topic, self._enable_logging
         )

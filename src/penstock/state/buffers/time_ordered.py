@@ -66,7 +66,6 @@ class TimeOrderedKeyValueBuffer(StateStore, Generic[K, T]):
 
     @property
     def name(self) -> str:
-        """The store's name."""
         return self._name
 
     def set_serdes_if_null(self, getter: SerdeGetter) -> None:

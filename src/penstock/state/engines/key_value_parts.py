@@ -20,7 +20,6 @@ class KeyValueParts(PartReader):
         self._low, self._high, self._forward = low, high, forward
 
     def read(self, budget: int) -> Part:
-        """The next part."""
         order = self._orders.of(THE_ONLY, lambda: list(self._entries))
         if not order.is_built:
             return Part([], False, order.build)

@@ -41,7 +41,6 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
         self._open = False
 
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
-        """Put records of the changelog back."""
         for record in records:
             if record.key is not None:
                 self.put(record.key, record.value)

@@ -95,7 +95,6 @@ class RocksDBStore(KeyValueBytesStore):
         return self._folder
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the store and register it."""
         self.open_store(context)
         context.register(root, self.restore_batch)
 
@@ -153,7 +152,6 @@ class RocksDBStore(KeyValueBytesStore):
         self.position = self._saved_position = meta.get(_POSITION_KEY)
 
     def close(self) -> None:
-        """Close the RocksDB; what was not committed is gone."""
         if not self._open:
             return
         self._open = False

@@ -46,7 +46,6 @@ class SegmentParts(PartReader):
         """The entries of these keys of a segment, of which some may be gone."""
 
     def read(self, budget: int) -> Part:
-        """The next part."""
         found: list[Any] = []
         while budget > 0:
             time = self._segment()

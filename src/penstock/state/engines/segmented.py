@@ -306,7 +306,6 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         return self._segments.is_live(self._segments.segment_id(timestamp), stream_time)
 
     def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
-        """The entries of one record key in a range of time, with what `convert` makes of their keys."""
         actual_from = self._actual_from_of_key(from_)
         schema = self._schema
         if self._is_window:

@@ -55,7 +55,6 @@ class SegmentedEngine(ExpiringEngine):
         raise NotImplementedError
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
-        """Write everything since the last commit, and the changelog position, in one step."""
         self._validate_open()
         self._segments.prepare_commit(Progress(self._observed_stream_time, self.seqnum))
         self._db.commit(changelog_offsets)
@@ -69,7 +68,6 @@ class SegmentedEngine(ExpiringEngine):
         self._observed_stream_time, self.seqnum = self._segments.open_existing()
 
     def close(self) -> None:
-        """Close without committing."""
         self._open = False
         self._segments.close()
         self._db.close()

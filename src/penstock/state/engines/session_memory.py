@@ -145,7 +145,6 @@ class InMemorySessionStore(InMemorySegments, SessionRanges[bytes, bytes]):
                 self._forget_session(key, start, time)
 
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
-        """Put records of the changelog back."""
         for record in records:
             assert record.key is not None  # every record of a changelog has one
             self.put(SessionKeySchema.from_binary(record.key), record.value)

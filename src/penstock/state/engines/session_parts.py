@@ -52,7 +52,6 @@ class _SessionsOfKey(PartReader):
         self._last: tuple[int, int] | None = None
 
     def read(self, budget: int) -> Part:
-        """The next part."""
         _, segments, sessions_of_key, _ = self._store.contents
         sessions = sessions_of_key.get(self._key, [])
         first = bisect_left(sessions, (max(self._earliest_end, self._store.min_live_time()), -MAX_TIMESTAMP))

@@ -58,7 +58,6 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
         return super()._time_of(key if is_base_key(key) else self._base.from_index_key(key))
 
     def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
-        """The entries of one record key in a range of time, with what `convert` makes of their base keys."""
         actual_from = self._actual_from(from_)
         if self._is_past(actual_from, to):
             return empty_iterator(self._name)

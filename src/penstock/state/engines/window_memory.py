@@ -68,7 +68,6 @@ class InMemoryWindowStore(InMemorySegments, WindowRanges[bytes, bytes]):
 
     @property
     def takes_duplicates(self) -> bool:
-        """Whether one key and start can have many values."""
         return self._retain_duplicates
 
     @property

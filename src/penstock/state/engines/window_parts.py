@@ -47,7 +47,6 @@ class _WindowsOfKey(PartReader):
         self._from, self._to = period
 
     def read(self, budget: int) -> Part:
-        """The next part."""
         _, segments, times_of_key, _ = self._store.contents
         times = times_of_key.get(self._key, [])
         first = bisect_left(times, max(self._from, self._store.min_live_time()))

@@ -26,7 +26,7 @@ class CachingStore(WrappedStateStore):
     _cache_name: str
     _entries: NamedCache
 
-    def __init__(self, wrapped: Any) -> None:
+    def __init__(self, wrapped: StateStore) -> None:
         super().__init__(wrapped)
         self._flush_listener: FlushListener | None = None
         self._send_old_values = False

@@ -11,29 +11,31 @@ from penstock.state.engines.key_value_bytes import prefix_bytes
 from penstock.state.iterators import ByteIterator, PeekingIterator, empty_iterator, is_inverted, overlay, prefix_end
 from penstock.state.layers.cached import CachingStore
 from penstock.state.layers.wrapped_key_value import WrappedKeyValueStore
+from penstock.state.store import StateStore, StateStoreContext
 
 
 class CachingKeyValueStore(CachingStore, WrappedKeyValueStore):
     """Puts go to the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
 
-    def __init__(self, wrapped: Any) -> None:
+    def __init__(self, wrapped: StateStore) -> None:
         super().__init__(wrapped)
         self._held: list[Callable[[], None]] = []
         """Who tells of changes that were written past the cache, with its next flush."""
 
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        super().init(context, root)
+        self._put_below = self._wrapped.put  # type: ignore[method-assign]  # a call fewer for every entry that is flushed
+
     def flush_cache(self) -> None:
-        """Write and forward all that waits."""
         self.validate_store_open()
         self._forward_held()
         super().flush_cache()
 
     def clear_cache(self) -> None:
-        """Drop all that waits."""
         super().clear_cache()
         self._held.clear()
 
     def close(self) -> None:
-        """Drop all that waits and close the wrapped store."""
         self._held.clear()
         super().close()
 
@@ -51,7 +53,8 @@ class CachingKeyValueStore(CachingStore, WrappedKeyValueStore):
     def put(self, key: bytes, value: bytes | None) -> None:
         if not self._open:
             self.validate_store_open()
-        self._cache.put(self._cache_name, key, CacheEntry(value, self._record(), True))
+        context = self._context.record_context or self._record()  # a call fewer for every put
+        self._cache.put(self._cache_name, key, CacheEntry(value, context, True))
 
     def put_as(self, entries: Iterable[tuple[bytes, bytes | None, RecordContext]]) -> None:
         """Set many, each with the context of the record that did it."""

@@ -14,7 +14,7 @@ from penstock.state.cache import CacheEntry, DirtyEntry
 from penstock.state.iterators import PeekingIterator, overlay
 from penstock.state.keys.schema import ACCEPT, STOP, Matcher
 from penstock.state.layers.cached import CachingStore
-from penstock.state.store import StoreIterator
+from penstock.state.store import StateStore, StoreIterator
 from penstock.windows import MAX_TIMESTAMP
 
 CachedEntry = tuple[bytes, "bytes | None"]
@@ -27,7 +27,7 @@ _MAX_TRACKED_SEGMENTS = 64
 class CachingSegmentedStore(CachingStore):
     """A cache whose keys begin with the id of their segment."""
 
-    def __init__(self, wrapped: Any, segment_interval: int) -> None:
+    def __init__(self, wrapped: StateStore, segment_interval: int) -> None:
         super().__init__(wrapped)
         self._segment_interval = segment_interval
         # Which segments the cache may have entries of. An in-memory store has a segment for every ms: they are not counted.

@@ -10,7 +10,7 @@ from penstock.state.keys.session import SessionKeySchema
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry, CachingSegmentedStore
 from penstock.state.layers.wrapped_session import FoundSession, Session
 from penstock.state.ranges import SessionRanges
-from penstock.state.store import StoreIterator
+from penstock.state.store import StateStore, StoreIterator
 from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
 
 _to_binary = SessionKeySchema.to_binary
@@ -22,7 +22,7 @@ _Below = StoreIterator[tuple[Windowed[bytes], bytes]]
 class CachingSessionStore(CachingSegmentedStore, SessionRanges[bytes, bytes]):
     """Later puts of a session replace earlier ones until they are flushed; a removal waits too."""
 
-    def __init__(self, wrapped: Any, segment_interval: int) -> None:
+    def __init__(self, wrapped: StateStore, segment_interval: int) -> None:
         super().__init__(wrapped, segment_interval)
         self._schema = SessionKeySchema()
 

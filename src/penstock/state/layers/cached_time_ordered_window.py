@@ -7,7 +7,6 @@ empty one in the order of keys that points to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from penstock.record import RecordContext
 from penstock.state.cache import CacheEntry, DirtyEntry
@@ -19,7 +18,7 @@ from penstock.state.keys.window import WindowKeySchema
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry
 from penstock.state.layers.cached_window import CachingWindowStore
 from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.store import StoreIterator
+from penstock.state.store import StateStore, StoreIterator
 from penstock.windows import MAX_TIMESTAMP, Windowed
 
 _from_index_key = TimeFirstWindowKeySchema().from_index_key
@@ -33,7 +32,7 @@ class TimeOrderedCachingWindowStore(CachingWindowStore):
 
     _keys = TimeFirstWindowKeySchema
 
-    def __init__(self, wrapped: Any, window_size: int, segment_interval: int) -> None:
+    def __init__(self, wrapped: StateStore, window_size: int, segment_interval: int) -> None:
         super().__init__(wrapped, window_size, segment_interval)
         engine = find_time_ordered_store(wrapped)
         if engine is None:
@@ -115,7 +114,7 @@ def _to_index_key(key: bytes, window_start: int) -> bytes:
     return INDEX_PREFIX + WindowKeySchema.to_store_key_binary(key, window_start, 0)
 
 
-def find_time_ordered_store(store: Any) -> RocksDBTimeOrderedWindowStore | None:
+def find_time_ordered_store(store: StateStore) -> RocksDBTimeOrderedWindowStore | None:
     """The time-ordered engine at the bottom of a stack of layers; None where there is another."""
     if isinstance(store, RocksDBTimeOrderedWindowStore):
         return store

@@ -13,7 +13,7 @@ from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry
 from penstock.state.layers.cached_window_batches import CachedWindowBatches
 from penstock.state.layers.wrapped_window import WindowKey
 from penstock.state.ranges import WindowRanges
-from penstock.state.store import StoreIterator
+from penstock.state.store import StateStore, StoreIterator
 from penstock.windows import Windowed
 
 _Below = StoreIterator[tuple[Windowed[bytes], bytes]]
@@ -24,7 +24,7 @@ class CachingWindowStore(CachedWindowBatches, WindowRanges[bytes, bytes]):
 
     _keys: ClassVar[type[WindowKeySchema | TimeFirstWindowKeySchema]] = WindowKeySchema
 
-    def __init__(self, wrapped: Any, window_size: int, segment_interval: int) -> None:
+    def __init__(self, wrapped: StateStore, window_size: int, segment_interval: int) -> None:
         super().__init__(wrapped, segment_interval)
         self._window_size = window_size
         self._schema: KeySchema = self._keys()

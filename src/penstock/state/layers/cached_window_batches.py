@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from penstock.state.cache import DirtyEntry
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachingSegmentedStore
 from penstock.state.layers.wrapped_window import WindowKey
-from penstock.state.store import StoreIterator
+from penstock.state.store import StateStore, StoreIterator
 from penstock.windows import MAX_TIMESTAMP
 
 
@@ -23,7 +22,7 @@ class CachedWindowBatches(CachingSegmentedStore):
 
     takes_duplicates = False  # a cache keeps one value of a window
 
-    def __init__(self, wrapped: Any, segment_interval: int) -> None:
+    def __init__(self, wrapped: StateStore, segment_interval: int) -> None:
         super().__init__(wrapped, segment_interval)
         self._goes_past = False
         self._kept_before = 0  # all windows that may be asked for, are not below, and start before this are in the cache

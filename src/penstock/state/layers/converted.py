@@ -10,6 +10,7 @@ from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.layers.wrapped_key_value import WrappedKeyValueStore
 from penstock.state.layers.wrapped_session import WrappedSessionStore
 from penstock.state.layers.wrapped_window import WrappedWindowStore
+from penstock.state.store import StateStore
 from penstock.state.value_formats import ValueFormat, value_converter
 from penstock.windows import Windowed
 
@@ -21,7 +22,7 @@ class ConvertedValues(WrappedStateStore):
 
     takes_rows = False  # what the format below does not keep does not come back
 
-    def __init__(self, wrapped: Any, held: ValueFormat, shown: ValueFormat) -> None:
+    def __init__(self, wrapped: StateStore, held: ValueFormat, shown: ValueFormat) -> None:
         super().__init__(wrapped)
         self.keeps_timestamps = held.keeps_timestamps or not shown.keeps_timestamps
         self._in = _with_none(value_converter(shown, held))

@@ -21,7 +21,7 @@ class ChangeLoggingKeyValueStore(WrappedKeyValueStore):
     passes_bytes = True
     is_changelog = True
 
-    def __init__(self, wrapped: Any, value_format: ValueFormat) -> None:
+    def __init__(self, wrapped: StateStore, value_format: ValueFormat) -> None:
         super().__init__(wrapped)
         self._format = value_format
 

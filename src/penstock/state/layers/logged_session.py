@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.layers.changelog import ChangeLog
@@ -20,7 +19,7 @@ class ChangeLoggingSessionStore(WrappedSessionStore):
 
     passes_bytes = True
 
-    def __init__(self, wrapped: Any, value_format: ValueFormat) -> None:
+    def __init__(self, wrapped: StateStore, value_format: ValueFormat) -> None:
         super().__init__(wrapped)
         self._format = value_format
 

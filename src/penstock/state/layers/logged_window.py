@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from penstock.record import Headers
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema, window_suffix
@@ -24,7 +23,7 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
 
     passes_bytes = True
 
-    def __init__(self, wrapped: Any, value_format: ValueFormat, retain_duplicates: bool) -> None:
+    def __init__(self, wrapped: StateStore, value_format: ValueFormat, retain_duplicates: bool) -> None:
         super().__init__(wrapped)
         self._format = value_format
         self._retain_duplicates = retain_duplicates

@@ -34,7 +34,14 @@ class MeteredStore(WrappedStateStore, Generic[K, V]):
     _serdes: StoreSerdes
     _metrics: StoreMetrics
 
-    def __init__(self, wrapped: Any, value_format: ValueFormat, metrics_scope: str, key_serde: Any, value_serde: Any) -> None:
+    def __init__(
+        self,
+        wrapped: StateStore,
+        value_format: ValueFormat,
+        metrics_scope: str,
+        key_serde: Any,
+        value_serde: Any,
+    ) -> None:
         super().__init__(wrapped)
         self.value_format = value_format
         self._metrics_scope = metrics_scope

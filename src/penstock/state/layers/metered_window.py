@@ -29,7 +29,13 @@ class MeteredWindowStore(RowValues[K, V], WindowRanges[K, V], Generic[K, V]):
     timed_methods = ("put", "fetch", "commit")
 
     def __init__(
-        self, wrapped: Any, value_format: ValueFormat, window_size: int, metrics_scope: str, key_serde: Any, value_serde: Any
+        self,
+        wrapped: StateStore,
+        value_format: ValueFormat,
+        window_size: int,
+        metrics_scope: str,
+        key_serde: Any,
+        value_serde: Any,
     ) -> None:
         super().__init__(wrapped, value_format, metrics_scope, key_serde, value_serde)
         self._window_size = window_size
@@ -67,7 +73,6 @@ class MeteredWindowStore(RowValues[K, V], WindowRanges[K, V], Generic[K, V]):
         return self._window_size
 
     def past_cache(self: L) -> L:
-        """A view of this store that reads what the record cache has written, and not what it still holds."""
         view = super().past_cache()
         view._fetch_small = view._wrapped.fetch_small_windows
         return view

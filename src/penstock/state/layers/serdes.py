@@ -25,6 +25,7 @@ from penstock.serdes.contract import as_deserializer, as_serializer, shown_half,
 from penstock.serdes.guessed import or_default
 from penstock.serdes.record_headers import reading_record_headers, record_headers, with_record_headers
 from penstock.serdes.serde import WrappingNullable
+from penstock.serdes.typed_json import TypedJsonDeserializer, TypedJsonSerializer
 from penstock.state.store import StateStoreContext
 
 _LONG = struct.Struct(">q")
@@ -188,8 +189,27 @@ def _serializer(half: Any, context: StateStoreContext, topic: str, store_name: s
     return _plain(_PLAIN_SERIALIZERS, half, whole)
 
 
+def _typed_json(half: TypedJsonSerializer | TypedJsonDeserializer) -> _Shortcut:
+    call = half.call
+
+    def shortcut(whole: _Half) -> _Half:
+        def convert(value: Any) -> Any:
+            if value is not None:
+                try:
+                    return call(value)
+                except Exception:  # noqa: BLE001, S110 - the whole way says what is wrong
+                    pass
+            return whole(value)
+
+        return convert
+
+    return shortcut
+
+
 def _plain(known: dict[Any, _Shortcut], half: Any, whole: _Half) -> _Half:
     """The shortest way there is for the values a built-in serde is made for; all others, and what fails, go the whole way."""
+    if type(half) is TypedJsonSerializer or type(half) is TypedJsonDeserializer:
+        return _typed_json(half)(whole)
     try:
         shortcut = known.get(half)
     except TypeError:  # a user's serde object that does not hash

@@ -22,9 +22,11 @@ L = TypeVar("L", bound="WrappedStateStore")
 class WrappedStateStore(StateStore):
     """Delegates everything to the store it wraps; layers override what they change."""
 
-    def __init__(self, wrapped: Any) -> None:
+    _wrapped: Any  # what it can do depends on the kind of its keys, and on its capabilities
+
+    def __init__(self, wrapped: StateStore) -> None:
         self._wrapped = wrapped
-        self._name: str = wrapped.name
+        self._name = wrapped.name
         self._task: StateStoreContext | None = None
 
     @property
@@ -103,7 +105,6 @@ class WrappedStateStore(StateStore):
         self._wrapped.forget_before(time)
 
     def find_expired(self) -> None:
-        """Have the engine find entries of a key also when they have expired since now."""
         self._wrapped.find_expired()
 
     @property

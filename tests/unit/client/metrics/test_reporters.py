@@ -99,7 +99,7 @@ def test_should_take_import_paths_and_leave_out_those_of_java(caplog: pytest.Log
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"), [("no.such.module", "cannot be imported"), (dict, "no reporter"), ("x", "cannot be")]
+    ("given", "reason"), [("no.such.module", "cannot be imported"), (dict, "not a reporter"), ("x", "cannot be")]
 )
 def test_should_refuse_what_cannot_report(given: Any, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
