@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from penstock import SessionWindow, ValueAndTimestamp, Windowed
 from penstock.client.web.openapi import openapi
+from penstock.spark.queries.store_changes import ChangeReader, Stretch
 from tests.abuse.hostile import hostile
 from tests.harness.waiting import LIMIT
 from tests.unit.client.web.busy_application import FakeTopics
@@ -38,8 +39,16 @@ class Answer(NamedTuple):
     body: bytes
 
 
+class NoChanges(ChangeReader):
+    """Changes of a changelog without records, because these servers have no broker."""
+
+    def stretch(self, store: Any, partition: int, read: Any) -> Stretch:
+        return Stretch(0, 0)
+
+
 def filled(folder: Any, token: str | None) -> Served:
     served = Served(folder, token, config={"errors.dead.letter.queue.topic.name": "graveyard"}).serve(letters=FakeTopics(0))
+    served.service._change_reader = NoChanges(served.config, "abuse")
     world = served.world
     for number, key in enumerate(("k1", "k2", "a/b ü", "v")):
         world.home_of("counts", key).put(key, ValueAndTimestamp(number, 1000))

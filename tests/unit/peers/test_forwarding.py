@@ -79,7 +79,7 @@ def test_should_tell_a_stranger_nothing_and_believe_nothing_of_it(answer: Callab
 def test_should_not_believe_an_answer_that_is_not_signed(sign: bool) -> None:
     with FakePeer(knows_half(sign)) as peer:
         forwarder = Forwarder(KEYS)
-        with pytest.raises(HttpError, match="no valid proof") as raised:
+        with pytest.raises(HttpError, match="no valid signature") as raised:
             forwarder.get(peer.host, PATH, {})
         forwarder.close()
     assert raised.value.status == 503
@@ -129,7 +129,7 @@ def application(folder: Path) -> Application:
 def test_should_read_no_table_of_a_stranger(answer: Callable[..., Answer], tmp_path: Path) -> None:
     with FakePeer(answer) as peer:
         source = StoreSource(TaskId(0, 0), "", server=str(peer.host))
-        with pytest.raises(StateStoreNotAvailableError, match=r"proof|prove|asked"):
+        with pytest.raises(StateStoreNotAvailableError, match=r"signature|another request|prove"):
             list(read_source(application(tmp_path), "counts", source, COUNTS, ALL))
     assert TOKEN not in "".join(peer.heard)
 

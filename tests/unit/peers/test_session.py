@@ -66,7 +66,7 @@ def test_should_not_take_what_another_instance_said_for_an_answer() -> None:
         opened(AnsweringSessions(KEY, HERE), host="evil:1")
     other = AnsweringSessions(KEY, HERE).answer_opening("00" * 32)
     assert other is not None
-    with pytest.raises(UnprovenError, match="asked"):  # an opening that somebody else had
+    with pytest.raises(UnprovenError, match="belongs to another request"):  # an opening that somebody else had
         AskingSession(KEY, HERE).open(*other)
 
 

@@ -79,7 +79,7 @@ def test_should_say_what_is_wrong_and_no_secret(two: tuple[Served, Served], tmp_
         PenstockDataSource({"application.server": served.address}).schema()
     with pytest.raises(ConfigError, match=r"application.server"):
         PenstockDataSource({"store": "counts"}).schema()
-    with pytest.raises(ConfigError, match="no address"):
+    with pytest.raises(ConfigError, match="is not the address of an instance"):
         PenstockDataSource({"store": "counts", "application.server": "here"}).schema()
     with pytest.raises(UnknownStateStoreError, match="nothing"):
         PenstockDataSource(options(served, "nothing")).schema()

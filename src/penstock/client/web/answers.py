@@ -236,9 +236,9 @@ class Answers:
         read = ChangeRead(parse_time(parameters, "from", 0), parse_time(parameters, "to", MAX_TIME))
         if self._change_reader is None:
             raise HttpError(404, "changes of stores cannot be read here")
+        first, last = parse_time(parameters, "offset", 0), parse_time(parameters, "end", MAX_TIME)
         reader = self._change_reader()
         there = reader.stretch(store, partition, read)
-        first, last = parse_time(parameters, "offset", there.start), parse_time(parameters, "end", there.end)
         return reader.page(store, partition, read, Stretch(max(first, there.start), min(last, there.end)))
 
     def metadata(self, name: str, text: str) -> Json:

@@ -46,6 +46,7 @@ _POOLS = {
     "ranges": (3, 2),
     "peers": (4, 3),
     "tables": (2, 2),
+    "changes": (1, 1),
     "info": (2, 2),
     "status": (2, 2),
     "metrics": (2, 2),
@@ -245,8 +246,8 @@ class WebApplication:
         """A page of the changes of a store, as an Arrow stream."""
         name, parameters = request.path_params["store"], _parameters(request)
         try:
-            found = await self._in_thread("tables", request, lambda: self._answers.changes(name, parameters))
-        except Exception as exc:  # noqa: BLE001 - told to the client
+            found = await self._in_thread("changes", request, lambda: self._answers.changes(name, parameters))
+        except Exception as exc:  # noqa: BLE001 - sent to the client
             return error_response(http_error(exc))
         return Response(found, media_type=_Parts.media_type, headers=NO_STORE)
 
