@@ -124,7 +124,7 @@ def test_should_say_which_python_of_the_users_session_lacks_what(kafka: Kafka, t
         application = Application(process, kafka, tmp_path)
         wait_until(lambda: application.ask("state") == "ERROR", "the application has ended")
         told = application.ask("failure")
-        assert f"the executors' Python, {bare}, cannot run penstock: ModuleNotFoundError" in told
+        assert f"The executors' Python, {bare}, cannot run penstock: ModuleNotFoundError" in told
         assert "PYSPARK_PYTHON" in told
         assert process.do("count") == 7
 

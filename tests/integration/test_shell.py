@@ -30,7 +30,7 @@ def test_should_create_list_and_delete_topics(kafka: Kafka) -> None:
     again = penstock(kafka, "topics", "create", first)
     assert ended(again) == (1, "", f"penstock: Creating {first} failed: the topic exists already\n")
     missing = penstock(kafka, "topics", "delete", first, "no-such-topic")
-    assert ended(missing) == (1, "", "penstock: cannot delete no-such-topic: there is no such topic\n")
+    assert ended(missing) == (1, "", "penstock: Deleting no-such-topic failed: there is no such topic\n")
     assert ended(penstock(kafka, "topics", "delete", first, second))[0] == 0
     assert first not in kafka.topics()
 
@@ -76,7 +76,7 @@ def test_should_name_the_line_that_it_does_not_write_and_keep_those_before_it(ka
 def test_should_say_that_a_topic_is_missing(kafka: Kafka) -> None:
     for command in ("produce", "consume"):
         missing = penstock(kafka, command, "no-such-topic")
-        said = "there is no topic no-such-topic. Create it with: penstock topics create no-such-topic"
+        said = "There is no topic no-such-topic. Create it with: penstock topics create no-such-topic"
         assert ended(missing) == (1, "", f"penstock: {said}\n")
     assert "no-such-topic" not in kafka.topics()
 
@@ -89,4 +89,4 @@ def test_should_name_the_record_that_a_serde_does_not_read_and_escape_what_it_pr
     assert ended(shown) == (0, "k\\u0009\\u000a\t\\u001b[2J\nnull\tnull\n", "")
     wrong = penstock(kafka, "consume", topic, "--value", "long", "--from-beginning")
     assert wrong.exit_code == 1
-    assert f"cannot read the value of the record at {topic}-0 @ 0: 4 bytes cannot be read as long" in wrong.stderr
+    assert f"Reading the value of the record at {topic}-0 @ 0 failed: 4 bytes cannot be read as long" in wrong.stderr
