@@ -25,10 +25,11 @@ class JavaNames(metaclass=JavaNamesMeta):
 
     >>> class Stream(JavaNames):
     ...     def map_values(self, mapper): ...
-    >>> Stream().mapValues
-    Traceback (most recent call last):
-    ...
-    AttributeError: Stream has no mapValues: write map_values
+    >>> try:
+    ...     Stream().mapValues
+    ... except AttributeError as error:
+    ...     print(error)
+    Stream has no mapValues: write map_values
     """
 
     if not TYPE_CHECKING:

@@ -30,7 +30,7 @@ def test_should_list_the_limits_of_the_query_server() -> None:
         f"{connections.MAX_CONNECTIONS}, counted at accept",
         f"{slots['queries']} queries, {slots['requests']} requests, {slots['status requests']} for `/api/app`, "
         f"{slots['metrics requests']} for `/metrics`, {slots['files']} files, {slots['viewers']} viewers, "
-        f"{application._TABLES} tables",
+        f"{application._TABLES} tables, {application._POOLS['changes'][0]} page of changes",
         f"{server.MAX_HEADER_BYTES // KIB} KiB of headers, {guard.MAX_TARGET // KIB} KiB of address, "
         f"{guard.MAX_BODY // KIB} KiB of body; pages of {answers.MAX_ANSWER_BYTES // MIB} MiB or one entry, "
         f"table batches of {arrow_table.BATCH_BYTES // MIB} MiB",
