@@ -219,6 +219,16 @@ def test_should_keep_a_query_that_ran_in_the_address_and_in_the_history(page: An
     assert errors == []
 
 
+def test_should_keep_the_answer_when_the_event_of_its_address_comes_late(page: Any, errors: list[str], busy: Served) -> None:
+    look_at(page, busy, "queries?mode=find&store=counts&key=k007")
+    shows(page, "#hint", "Press Run query")
+    page.click("button.main:visible")
+    shows(page, "#answer", "1970-01-01 00:00:01.007")
+    page.evaluate("dispatchEvent(new HashChangeEvent('hashchange'))")
+    playwright.expect(page.locator("#answer")).to_be_visible()
+    assert errors == []
+
+
 @slow
 def test_should_open_a_shared_link_where_it_leads(page: Any, errors: list[str], busy: Served) -> None:
     look_at(page, busy, "queries?mode=browse&store=windows&limit=25")

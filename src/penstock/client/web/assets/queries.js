@@ -54,7 +54,7 @@ export class Queries {
   }
   submit() {
     const target = this.address(this.mode);
-    if (location.hash !== target) history.pushState(null, "", target);  // fires no hashchange: the form stays as it is
+    if (location.hash !== target) { history.pushState(null, "", target); this.taken = null; }  // fires no hashchange: the form stays as it is
     this.trail = []; this.hint.hidden = true;
     this.run();
   }
@@ -63,6 +63,8 @@ export class Queries {
     const given = this.parameters;
     if (!given) { this.fit(); return; }
     this.parameters = null;
+    if (String(given) === this.taken) return;  // a second event of the same address must not hide the answer of a query that has begun
+    this.taken = String(given);
     this.mode = MODES.some(([name]) => name === given.get("mode")) ? given.get("mode") : "find";
     if (given.has("store") && this.stores.some(store => store.name === given.get("store"))) this.store.value = given.get("store");
     if (given.has("mode") || given.has("store")) {
