@@ -15,7 +15,7 @@ export class Settings {
       {title: "Value", fill: (cell, r) => { cell.className = r.set ? "long mono strong" : "long mono"; setText(cell, r.value ?? "–"); }, sort: r => r.value},
       {title: "Source", text: r => r.set ? "set" : "default", sort: r => r.set ? 0 : 1},
       {title: "Meaning", text: r => r.doc, long: true},
-    ], {label: "Settings", key: r => r.key, size: 50, none: "No setting matches."});
+    ], {label: "Settings", key: r => r.key, size: 40, none: "No setting matches."});
     this.facts = h("dl", {class: "facts"});
     this.element = h("div", {}, h("section", {class: "card"}, h("h2", {}, "Application"), this.facts),
       h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Settings"), this.counted, h("div", {class: "filters"}, this.search, h("label", {class: "check"}, this.given, "only settings that are set"))), this.table.element));
